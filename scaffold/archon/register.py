@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit.entry import Entry
@@ -49,7 +48,7 @@ def _planned(
         edits.add(entry)
     record = record_path(unit.kind, unit.name)
     before = _read(root, record)
-    after = dump_unit(replace(unit, entries=tuple(entries), proof=proof))
+    after = dump_unit(unit._replace(entries=tuple(entries), proof=proof))
     changes = edits.changes()
     if before != after:
         changes.append(Change(record, "record", before, after))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
@@ -102,6 +101,8 @@ def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
         # Messages of click may take several lines; an error is one line.
         return ScaffoldError(" ".join(text.split()), code="usage", hint=hint), 2
     if isinstance(error, click.Abort | KeyboardInterrupt):
+        import signal
+
         # As shells have it: 130 for Ctrl-C. click raises its own error for that of a signal.
         number = getattr(error.__cause__ or error, "number", signal.SIGINT)
         return ScaffoldError("stopped", code="aborted"), 128 + number

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 import yaml
 
@@ -72,7 +71,7 @@ def take_back_all(data: bytes, settings: Iterable[Setting]) -> bytes:
         _, now = find_value(data, rows[0].file, key)
         last = next((row for row in rows if now is not None and _is_same(now, row.value)), None)
         if last is not None:
-            data = take_back(data, replace(last, was=_before_all(rows, last)))
+            data = take_back(data, last._replace(was=_before_all(rows, last)))
     return data
 
 

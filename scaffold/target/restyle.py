@@ -90,7 +90,7 @@ def tidy(target: Target, changes: Iterable[Change], entries: Iterable[Entry]) ->
         for path in edited
         if was[path] == before[path] and now[path] != after[path] and _holds(now, path, rows)
     }
-    return tuple(replace(c, after=now[c.path]) if c.path in fresh else c for c in found)
+    return tuple(c._replace(after=now[c.path]) if c.path in fresh else c for c in found)
 
 
 def _holds(texts: Mapping[str, bytes], path: str, entries: Iterable[Entry]) -> bool:

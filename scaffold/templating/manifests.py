@@ -59,6 +59,7 @@ class Catalogue:
         self.sources = sources
         self._kinds: dict[str, Kind] = {}
         self._styles: dict[tuple[str, str], Style] = {}
+        self._style_names: dict[str, tuple[str, ...]] = {}
 
     def kind_names(self) -> tuple[str, ...]:
         """Return every kind that has a manifest, sorted."""
@@ -67,9 +68,12 @@ class Catalogue:
 
     def style_names(self, kind: str) -> tuple[str, ...]:
         """Return every style of a kind, sorted."""
-        folders = (each.folder / kind for each in self.sources)
-        found = (path for folder in folders for path in folder.glob("*/template.toml"))
-        return tuple(sorted({path.parent.name for path in found if is_own(str(path))}))
+        if kind not in self._style_names:
+            folders = (each.folder / kind for each in self.sources)
+            found = (path for folder in folders for path in folder.glob("*/template.toml"))
+            names = {path.parent.name for path in found if is_own(str(path))}
+            self._style_names[kind] = tuple(sorted(names))
+        return self._style_names[kind]
 
     def kind(self, name: str) -> Kind:
         """Read ``<kind>/kind.toml``.

@@ -17,8 +17,7 @@ AnswerType = Literal["str", "int", "float", "bool"]
 # start, and each method that `dataclass` writes for them costs 0.3 ms.
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Answer:
+class Answer(NamedTuple):
     """What a question of a style accepts; ``default`` None means that it must be answered.
 
     ``multiple``: the option may be repeated; one value stays a text, several make a list.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.report import ReportedChange, unified_diff
 
@@ -10,8 +10,7 @@ FOLDER = ".scaffold"
 """Where a target keeps what the tool has to remember, relative to the root."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One file before and after.
 
     Args:

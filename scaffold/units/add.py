@@ -146,9 +146,9 @@ def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> P
     if not anew:
         return plan
     files = tuple(LedgerFile(each.path, "registry", digest(each.after or b"")) for each in anew)
-    unit = replace(plan.unit, reformatted=files)
+    unit = plan.unit._replace(reformatted=files)
     record = record_path(unit.kind, unit.name)
-    changes = [replace(c, after=dump_unit(unit)) if c.path == record else c for c in tidied]
+    changes = [c._replace(after=dump_unit(unit)) if c.path == record else c for c in tidied]
     changes += [
         Change(base_path(unit.kind, unit.name, each.path), "record", None, each.before)
         for each in anew

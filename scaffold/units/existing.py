@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -26,7 +25,9 @@ MAX_SHOWN = 200
 
 
 def _how_to_change(request: Request, made: Unit, command: Callable[..., Iterable[str]]) -> str:
-    import shlex  # only refusals need it
+    # Only refusals need them.
+    import json
+    import shlex
 
     if made.styles != request.style_names:
         remove = shlex.join(command("remove", made.id))

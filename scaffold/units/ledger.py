@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
@@ -47,8 +46,7 @@ class Todo(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """Everything that is remembered about one made thing.
 
     ``symbol`` says how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
@@ -65,7 +63,7 @@ class Unit:
     templates: tuple[TemplateUse, ...] = ()
     files: tuple[LedgerFile, ...] = ()
     entries: tuple[Entry, ...] = ()
-    todos: tuple[Todo, ...] = field(default=())
+    todos: tuple[Todo, ...] = ()
     symbol: str = ""
     proof: str = ""
     reformatted: tuple[LedgerFile, ...] = ()
@@ -103,7 +101,7 @@ def dump_unit(unit: Unit) -> bytes:
         "files": [row._asdict() for row in unit.files],
         "entries": [_dump_entry(row) for row in unit.entries],
         "settings": [
-            {name: value for name, value in vars(row).items() if value is not None}
+            {name: value for name, value in row._asdict().items() if value is not None}
             for row in unit.settings
         ],
         "places": [row._asdict() for row in unit.todos],

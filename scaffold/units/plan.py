@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,7 @@ def make_plan(
         found.check(lambda entry=entry: edits.add(entry))
     todos = marked_todos(rendered)
     used = found.check(lambda: _used(request, use, snapshot)) if use and use.configs else None
-    unit = replace(unit_of(request, rendered), settings=tuple(used.settings) if used else ())
+    unit = unit_of(request, rendered)._replace(settings=tuple(used.settings) if used else ())
     records = found.check(lambda: records_of(unit, rendered, snapshot))
     found.raise_all()
     is_used = bool(used and used.rows)

@@ -6,8 +6,8 @@ Nothing here renders or edits, so that a command that has nothing to do stays ch
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.errors import RequestError
 from scaffold.report import Report
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from scaffold.units.columns import ColumnMap
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Prepared:
+class Prepared(NamedTuple):
     """A settled request.
 
     Args:

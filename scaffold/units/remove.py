@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.edit import shapes
@@ -163,12 +163,12 @@ def _without_settings(
         for name, heir in heirs.items():
             # What was set after this one goes back to what was there before it.
             rows = tuple(
-                replace(each, was=row.was)
+                each._replace(was=row.was)
                 if (each.file, each.key, each.was) == (row.file, row.key, row.value)
                 else each
                 for each in heir.settings
             )
-            heirs[name] = replace(heir, settings=rows)
+            heirs[name] = heir._replace(settings=rows)
     edits = [
         Change(file, "edited", data, after[file])
         for file, data in before.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from scaffold.errors import RequestError, nearest
@@ -77,7 +76,7 @@ def _composed(changes: Iterable[Change]) -> list[Change]:
         # The first change has the bytes on the disk, the last one those to be written.
         first = found.get(change.path, change)
         action = first.action if change.action == "edited" else change.action
-        found[change.path] = replace(first, action=action, after=change.after)
+        found[change.path] = first._replace(action=action, after=change.after)
     return [change for change in found.values() if change.before != change.after]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.edit.entry import Entry
@@ -59,7 +59,7 @@ def plan_update(
         ConflictError: A new file would replace one that the tool did not make.
         RegistryError: A registry cannot be edited.
     """
-    unit = replace(unit_of(request, rendered), settings=made.settings)
+    unit = unit_of(request, rendered)._replace(settings=made.settings)
     work = _Merging(root, made, {change.path: change.after for change in earlier})
     for file in rendered:
         work.update(file)

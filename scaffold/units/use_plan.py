@@ -6,7 +6,7 @@ The keys are those of the kind's ``[[use]]`` tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -170,7 +170,7 @@ def use_made(report: Report, target: Target, request: Request, options: Options)
         made = find_unit(work.root, request.id)
         plan = plan_use(request, find_use(target, request, options), _reader(work.root))
         record = record_path(made.kind, made.name)
-        unit = replace(made, settings=(*made.settings, *plan.settings))
+        unit = made._replace(settings=(*made.settings, *plan.settings))
         before = (work.root / record).read_bytes()
         work.apply([*plan.changes, Change(record, "record", before, dump_unit(unit))])
         report.changes = work.report.changes

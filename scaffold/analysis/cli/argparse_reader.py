@@ -8,10 +8,10 @@ other use than the plain ones makes the program open, and an open program refute
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from scaffold.analysis.cli.commands import Argument, Command, Option
-from scaffold.analysis.cli.declarations import FUNCTIONS, Declared, literal
+from scaffold.analysis.cli.commands import Command, Option
+from scaffold.analysis.cli.declarations import FUNCTIONS, declared, literal
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Sources
@@ -31,7 +31,6 @@ _TAKES_MORE = lazy_re(
     r"parse_known_|parse_args_|parse_intermixed_|prefix_chars|\bparents\b|parser_class|REMAINDER"
     r"|[\"']A?\.\.\.[\"']|sys\.argv|import\s.*\bargv\b|\bargv\s*[.\[]"
 )
-_ANY_WORDS = Argument("words", is_required=False, is_repeatable=True)
 
 
 def read_argparse(
@@ -48,75 +47,54 @@ def read_argparse(
     if source is None or not (source.mentions("argparse") and source.mentions(".parse_args(")):
         return None
     nodes = all_nodes(source.tree)
-    made = {
-        id(each): each
-        for each in nodes
-        if isinstance(each, ast.Call) and source.dotted(each.func) == "argparse.ArgumentParser"
-    }
+    calls = [each for each in nodes if isinstance(each, ast.Call)]
+    made = {each for each in calls if source.dotted(each.func) == "argparse.ArgumentParser"}
     own = [each for each in nodes if isinstance(each, FUNCTIONS) and each.name == function]
     if not made or (function and not any(".parse_args(" in ast.unparse(each) for each in own)):
         return None
-    program = Declared(path, abbreviates=True)  # each of its parsers may be told not to
-    program.add(_ANY_WORDS)
-    program.add(Option(("-h", "--help")))
+    parts = made | {each for each in calls if getattr(each.func, "attr", "") in _PARTS}
+    read = [Option(("-h", "--help")), *_uses(nodes, parts)]
+    for each in calls:
+        if getattr(each.func, "attr", "") == "add_argument":
+            read += _option(each)
+        if each in parts and any(given.arg is None for given in each.keywords):
+            read.append("a parser is made in a way that is not written out")
     if more := _TAKES_MORE.search(_PASSED_ON.sub("", source.text)):
-        program.add(f"its source has {more[0]}")
-    for each in dict.fromkeys(_read(nodes, made)):
-        program.add(each)
-    return program.command()
+        read.append(f"its source has {more[0]}")
+    return declared(read, path, abbreviates=True)  # each of its parsers may be told not to
 
 
-def _read(nodes: Sequence[ast.AST], made: Mapping[int, ast.Call]) -> Iterator[Option | str]:
-    """Yield the options, and each reason why there may be more.
+def _uses(nodes: Sequence[ast.AST], parts: set[ast.Call]) -> Iterator[str]:
+    """Yield each use of a parser that is none of the plain ones.
 
     Args:
         nodes: All of a source.
-        made: The calls among them that make a parser, by identity.
+        parts: The calls among them that make a parser or a part of one.
     """
-    above = {id(child): node for node in nodes for child in ast.iter_child_nodes(node)}
-    calls = [each for each in nodes if isinstance(each, ast.Call)]
-    parts = {id(each) for each in calls if getattr(each.func, "attr", "") in _PARTS} | made.keys()
     bound = [
         (each.targets if isinstance(each, ast.Assign) else [each.target], each.value)
         for each in nodes
-        if isinstance(each, (ast.Assign, ast.AnnAssign)) and id(each.value) in parts
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value in parts
     ]
-    names = {each.id for targets, _ in bound for each in targets if isinstance(each, ast.Name)}
-    plainly = {id(value) for targets, value in bound if all(map(_is_name, targets))}
-    stored = {id(each) for targets, _ in bound for each in targets}
+    plain: set[ast.AST | None] = {each for targets, _ in bound for each in targets}
+    names = {each.id for each in plain if isinstance(each, ast.Name)}
+    plain |= {value for targets, value in bound if names.issuperset(map(ast.unparse, targets))}
+    parsers = {each for each in nodes if isinstance(each, ast.Name) and each.id in names} | parts
+    called = {each.func for each in nodes if isinstance(each, ast.Call)}
     for node in nodes:
-        is_parser = id(node) in parts or (isinstance(node, ast.Name) and node.id in names)
-        parent = above.get(id(node))
-        # A name that is bound to something else as well may be another parser.
-        is_plain = id(node) in plainly | stored or isinstance(parent, ast.Expr)
-        if is_parser and not is_plain and not _is_called(parent, above):
-            yield f"line {getattr(node, 'lineno', 1)} hands its parser on"
-        attribute = node.attr if isinstance(node, ast.Attribute) else ""
-        if attribute == "add_argument" and not _is_called(node, above):
+        if isinstance(node, ast.Expr):
+            plain.add(node.value)
+        if not isinstance(node, ast.Attribute):
+            continue
+        if node in called and node.attr in _PLAIN:
+            plain.add(node.value)
+        if node not in called and node.attr == "add_argument":
             yield "its options are not added one by one"
-        if attribute == "parse_args" and not _is_one(node, names, parts):
+        if node.value not in parsers and node.attr == "parse_args":
             yield "it parses by a parser that is not made here"
-    for call in calls:
-        if getattr(call.func, "attr", "") == "add_argument":
-            yield from _option(call)
-        if id(call) in parts and any(each.arg is None for each in call.keywords):
-            yield "a parser is made in a way that is not written out"
-
-
-def _is_name(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name)
-
-
-def _is_one(node: ast.AST, names: set[str], parts: set[int]) -> bool:
-    owner = node.value if isinstance(node, ast.Attribute) else None
-    return id(owner) in parts or (isinstance(owner, ast.Name) and owner.id in names)
-
-
-def _is_called(node: ast.AST | None, above: Mapping[int, ast.AST]) -> bool:
-    """Return whether a node is a plain method of a parser that is called at once."""
-    parent = above.get(id(node))
-    is_plain = isinstance(node, ast.Attribute) and node.attr in _PLAIN
-    return is_plain and isinstance(parent, ast.Call) and parent.func is node
+    # A name that is bound to something else as well may be another parser.
+    for line in sorted({node.lineno for node in parsers - plain}):
+        yield f"line {line} hands its parser on"
 
 
 def _option(call: ast.Call) -> Iterator[Option | str]:

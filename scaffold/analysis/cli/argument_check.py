@@ -156,6 +156,7 @@ class _Reader:
         self._is_loose = True
         for index in range(self._index, len(self._words)):
             self.result.unsure[index] = reason
+        self._index = len(self._words)
 
     def _read_option(self, text: str, value: str | None = "") -> None:
         at = self._index - 1
@@ -175,10 +176,9 @@ class _Reader:
         if is_set:
             self._check_choice(option, given, at, at)
         elif option.num_values is None:
-            self._skip_values(option)
-        else:
-            for _ in range(option.num_values):
-                self._take_value(option, name, at)
+            self._skip_values()
+        elif option.num_values:
+            self._take_value(option, name, at)
 
     @property
     def _here(self) -> str:
@@ -219,21 +219,16 @@ class _Reader:
         near = _nearest(name, [each for each in names if each[0] != "-" or each[:2] == "--"])
         self.result.problems.append(Problem("option-unknown", at, message, evidence, near, at))
 
-    def _skip_values(self, option: Option) -> None:
-        """Skip the words behind an option that takes any number of them."""
+    def _skip_values(self) -> None:
+        """Skip the words behind an option that takes nobody knows how many of them."""
         self._is_loose = True
+        if self._command.commands is not None:
+            self._stop("it may be the option's value or a command")
         while self._index < len(self._words):
             word = self._words[self._index]
             if word.is_sure and (self._is_option(word.text) or word.text == "--"):
                 return
-            if word.is_sure:
-                if option.choices and self._command.commands is None:
-                    if _takes(option, word.text):
-                        self.result.known[self._index] = "it is one of the choices"
-                    elif self._command.arguments or option.num_values is None:
-                        self.result.unsure[self._index] = "it may be an argument"
-                else:
-                    self.result.unsure[self._index] = "it may be the option's value or an argument"
+            self.result.unsure[self._index] = "it may be the option's value or an argument"
             self._index += 1
 
     def _take_value(self, option: Option, name: str, at: int) -> None:
@@ -267,7 +262,7 @@ class _Reader:
     def _check_choice(self, taker: Option | Argument, value: str, at: int, of: int = -1) -> None:
         if not taker.choices:
             return
-        if _takes(taker, value):
+        if value in taker.choices:
             self.result.known[at] = f"{value!r} is one of the choices"
             return
         what = taker.names[0] if isinstance(taker, Option) else taker.name
@@ -351,13 +346,6 @@ class _Reader:
             # With optional arguments a word may belong to any of several places.
             if self._words[at].is_sure and len(needed) == len(arguments):
                 self._check_choice(argument, self._words[at].text, at)
-
-
-def _takes(taker: Option | Argument, value: str) -> bool:
-    """Return whether a value is one of the choices."""
-    if taker.folds_case:
-        return value.lower() in {each.lower() for each in taker.choices}
-    return value in taker.choices
 
 
 def _nearest(text: str, names: Sequence[str]) -> str:

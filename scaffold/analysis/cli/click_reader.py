@@ -1,8 +1,9 @@
-"""Read what a click or typer program takes from its decorators and the calls that are written out.
+"""Read which commands and options a click or typer program has, as far as its source writes them.
 
-A group has the commands that its own module gives it, by `@group.command()` or `add_command` with a
-name. What is not a literal declaration, or a use of the group elsewhere, makes the command open,
-and an open command refutes nothing.
+A group has the commands that `@group.command()`, `add_command` and `add_typer` give it, in any
+module. Of a command the names of its options are read; any word may be an argument. What is not
+written out, or put to any other use than the plain ones, makes a command open, and an open command
+refutes nothing.
 """
 
 from __future__ import annotations
@@ -10,45 +11,44 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from scaffold.analysis.cli.click_options import (
-    STANDARD_OPTIONS,
-    click_argument,
-    click_option,
-    standard_option,
-    typer_parameters,
-)
-from scaffold.analysis.cli.commands import Command, Option
-from scaffold.analysis.cli.declarations import FUNCTIONS, Declared, keyword, literal
+from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.analysis.cli.declarations import FUNCTIONS, WORDS, declared, keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
 from scaffold.analysis.python.statements import all_nodes
 
-_MAKERS = frozenset({"click.command", "click.group", "rich_click.command", "rich_click.group"})
-_APPS = frozenset({"typer.Typer"})
-_HARMLESS = frozenset({"pass_context", "pass_obj", "pass_meta_key", "wraps", "staticmethod"})
-_COMPLETION = ("install", "show")
+_PACKAGES = ("click", "rich_click", "typer")
+_WITHOUT_OPTIONS = frozenset(
+    {"invoke", "make_pass_decorator", "pass_context", "pass_meta_key", "pass_obj"}
+    | {"staticmethod", "update_wrapper", "wraps"}
+)
+_ODD = frozenset({"aliases", "args", "callback", "chain", "cls", "commands", "params", None})
+"""The keywords by which a command is made, added or called that change what it takes."""
+
+_PLAIN_SETTINGS = frozenset(
+    {"auto_envvar_prefix", "help_option_names", "max_content_width", "show_default"}
+)
+_MAKERS = ("command", "group", "callback")
 _ADDERS = ("add_command", "add_typer")
-_LOOSE_SETTINGS = ("ignore_unknown_options", "allow_extra_args", "token_normalize_func")
-_LOADERS = ("pkgutil", "entry_points")
 _SUFFIXES = ("-command", "-cmd", "-group", "-grp")
+_DASHED = lazy_re(r"--?\w[\w.-]*")
+_TAKES_MORE = lazy_re(
+    r"pkgutil|entry_points|import_module|sys\.argv(?:\[[^]]*\])?\s*(?:\+?=[^=]|\.\w)"
+)
 # Tests and examples are no part of the program.
 _BESIDE = lazy_re(r"(?:^|/)(?:(?:tests?|docs?|examples?|benchmarks?)/|test_|conftest)")
 _IMPORTS = (
     r"\bimport\s+(?:\([^)]*|[^\n(]*)\b{module}\b"
     r"|(?:\b{module}|\.)\s+import\s+(?:\([^)]*|[^\n(]*)(?:\*|\b{name}\b)"
 )
-_USES = (
-    r"\b{name}\.(?:commands?|group|callback|result_callback|add_\w+)\b"
-    r"|(?<!invoke)(?<!add_command)(?<!add_typer)(?<!import )\((?:[\w.]+\.)?{name}\s*[,)]"
-)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Definition = _Function | ast.Assign
 
 
-class _Made(Declared):
+class _Made(NamedTuple):
     """A command, a group or a typer app.
 
     Args:
@@ -57,31 +57,20 @@ class _Made(Declared):
         source: Where it is defined.
     """
 
-    def __init__(self, node: _Definition, maker: ast.expr, source: Source) -> None:
-        super().__init__(f"{source.path}:{node.lineno}")
-        self.node = node
-        self.maker = maker
-        self.source = source
-        self.is_app = isinstance(node, ast.Assign)
-        self.name = _name_of(node)
+    node: _Function | ast.Assign
+    maker: ast.expr
+    source: Source
 
-    def words(self) -> list[str]:
-        """Return the words that call it; several, as versions of click differ."""
-        given = None
-        if isinstance(self.maker, ast.Call):
-            given = literal(self.maker.args[0] if self.maker.args else keyword(self.maker, "name"))
-        if isinstance(given, str):
-            return [given]
-        dashed = self.name.lower().replace("_", "-")
-        return [dashed, *(dashed.removesuffix(each) for each in _SUFFIXES if dashed.endswith(each))]
+    @property
+    def is_app(self) -> bool:
+        """Whether it is an app of typer."""
+        return isinstance(self.node, ast.Assign)
 
-    def add_signature(self, node: _Function) -> None:
-        """Add the parameters of a function that typer runs."""
-        if len(node.decorator_list) > 1:
-            # typer reads the signature of what the other decorators return.
-            self.add("another decorator may change its parameters")
-        for each in typer_parameters(node, self.source):
-            self.add(each)
+    @property
+    def name(self) -> str:
+        """What its module calls it."""
+        node = self.node
+        return node.name if isinstance(node, FUNCTIONS) else ast.unparse(node.targets[0])
 
 
 def read_click(path: str, function: str, sources: Sources, python: PythonIndex) -> Command | None:
@@ -94,14 +83,9 @@ def read_click(path: str, function: str, sources: Sources, python: PythonIndex) 
         python: Its names.
     """
     source = sources.get(path)
-    if source is None:
-        return None
     reader = _Reader(path, sources, python)
-    made = reader.find(function, source) if function else None
-    if made is None:
-        body, where = reader.definition(function, source)
-        made = reader.called(body if function else _main_body(source.tree), where, 0)
-    return None if made is None else made.command()
+    made = None if source is None else reader.program(function, source)
+    return None if made is None else reader.command(made)
 
 
 class _Reader:
@@ -109,180 +93,80 @@ class _Reader:
         self._entry = entry
         self._sources = sources
         self._python = python
-        self._made: dict[ast.AST, _Made] = {}
 
-    def called(self, body: ast.AST | None, source: Source, depth: int) -> _Made | None:
-        """Return the one command that code calls: `cli()`, `cli.main()`, `main()`."""
-        found: set[_Made] = set()
-        for node in all_nodes(body) if body is not None else ():
-            if isinstance(node, ast.Call):
-                name = ast.unparse(node.func).removesuffix(".main")
-                made = self.find(name, source)
-                # One level of `main()` around the command is usual; deeper calls prove little.
-                if made is None and depth == 0 and isinstance(node.func, ast.Name):
-                    made = self.called(*self.definition(name, source), 1)
-                found |= {made} if made is not None else set()
+    def program(self, name: str, source: Source, depth: int = 0) -> _Made | None:
+        """Return the command that a name means, or the one that the function of this name calls."""
+        made = self._find(name, source)
+        # One level of `main()` around the command is usual; deeper calls prove little.
+        if made is not None or depth > 1:
+            return made
+        body, where = self._definition(name, source) if name else (_main(source.tree), source)
+        calls = [each for each in all_nodes(body) if isinstance(each, ast.Call)] if body else []
+        names = {ast.unparse(each.func).removesuffix(".main") for each in calls}
+        found = {self.program(each, where, depth + 1) for each in names} - {None}
         return found.pop() if len(found) == 1 else None
 
-    def definition(self, name: str, source: Source) -> tuple[_Definition | None, Source]:
-        """Return the function or the assignment that a name stands for, and its source."""
-        where, line = source, 0
-        if name.partition(".")[0] in source.imports:
-            there = self._python.find_in(source.path, name)
-            found = self._sources.get(there.path) if there.path and there.exists else None
-            where, line = (source, -1) if found is None else (found, there.line or -1)
-        for node in where.tree.body:
-            if not isinstance(node, (*FUNCTIONS, ast.Assign)):
-                continue
-            makers = [] if isinstance(node, ast.Assign) else node.decorator_list
-            lines = {node.lineno, *(each.lineno for each in makers)}
-            if line in lines if line else name == _name_of(node):
-                return node, where
+    def command(self, made: _Made, above: tuple[ast.AST, ...] = ()) -> Command:
+        """Return what a command takes, and the commands of a group."""
+        node, maker, source = made
+        place = f"{source.path}:{node.lineno}"
+        if node in above:
+            return declared(["it is a command of itself"], place)
+        read = [Option(("--help",)), *self._options(made)]
+        if not made.is_app and not ast.unparse(maker).partition("(")[0].endswith("group"):
+            return declared(read, place)
+        commands: dict[str, Command] = {}
+        may_be_one = made.is_app
+        for other in (source, *self._importers(made)):
+            for use in self._uses(made, other):
+                if isinstance(use, str):
+                    read.append(use)
+                elif isinstance(use, _Made):
+                    may_be_one = False
+                    read += self._options(use)
+                else:
+                    words, child = use
+                    read += [] if words else ["a command that is added to it is unknown"]
+                    inner = declared(["what it runs is unknown"], f"{other.path}:{words}")
+                    if child is not None:
+                        inner = self.command(child, (*above, node))
+                    commands |= {each: inner._replace(name=each) for each in words}
+        if may_be_one and len({each.place for each in commands.values()}) == 1:
+            read.append("the one command of an app runs without its name")
+        return declared(read, place, commands)
+
+    def _definition(self, name: str, source: Source) -> tuple[ast.stmt | None, Source]:
+        """Return the statement of a module that defines a name, and its source."""
+        if not all(part.isidentifier() for part in name.split(".")):
+            return None, source
+        head, dot, rest = name.partition(".")
+        imported = self._python.absolute(source.path, source.imports.get(head, ""))
+        found = self._python.find_in(source.path, name)
+        if imported and not found.exists:  # by an import within a function
+            found = self._python.find(f"{imported}{dot}{rest}")
+        where = self._sources.get(found.path) if found.exists and found.path else None
+        for node in where.tree.body if where is not None and found.line else ():
+            if (node.end_lineno or 0) >= (found.line or 0):
+                return node, where or source
         return None, source
 
-    def find(self, name: str, source: Source) -> _Made | None:
+    def _find(self, name: str, source: Source) -> _Made | None:
         """Return the command, group or app that a name means."""
-        node, where = self.definition(name, source)
-        if node is None:
-            return None
-        is_assigned = isinstance(node, ast.Assign)
-        makers, known = ([node.value], _APPS) if is_assigned else (node.decorator_list, _MAKERS)
-        for each in makers:
-            if where.dotted(_called_name(each)) in known or self._owner(each, where):
-                return self._read(node, each, where)
+        node, where = self._definition(name, source)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            is_app = where.dotted(getattr(node.value, "func", node.value)) == "typer.Typer"
+            return _Made(node, node.value, where) if is_app else None
+        for each in node.decorator_list if isinstance(node, FUNCTIONS) else ():
+            owner, method = _method(each)
+            package, _, last = where.dotted(getattr(each, "func", each)).rpartition(".")
+            is_click = package in _PACKAGES and last in _MAKERS
+            is_made = is_click or (method in _MAKERS and self._find(ast.unparse(owner), where))
+            if is_made and isinstance(node, FUNCTIONS):
+                return _Made(node, each, where)
         return None
 
-    def _owner(self, maker: ast.expr, source: Source) -> _Made | None:
-        """Return the group of a decorator `@group.command()`."""
-        func = _called_name(maker)
-        if not isinstance(func, ast.Attribute) or func.attr not in ("command", "group"):
-            return None
-        return self.find(ast.unparse(func.value), source)
-
-    def _read(self, node: _Definition, maker: ast.expr, source: Source) -> _Made:
-        if node in self._made:
-            return self._made[node]
-        made = self._made[node] = _Made(node, maker, source)
-        made.add(Option(("--help",)))
-        owner = self._owner(maker, source)
-        if isinstance(maker, ast.Call):
-            _read_settings(maker, made)
-        if isinstance(node, FUNCTIONS) and owner is not None and owner.is_app:
-            made.add_signature(node)
-        elif isinstance(node, FUNCTIONS):
-            for each in node.decorator_list:
-                if each is not maker:
-                    self._read_decorator(each, made)
-        if made.is_app or ast.unparse(_called_name(maker)).endswith("group"):
-            self._read_group(made)
-        return made
-
-    def _read_decorator(self, node: ast.expr, made: _Made) -> None:
-        """Read `@click.option(...)` and the like, or a name that one of them is assigned to."""
-        call, where = node, made.source
-        if not isinstance(node, ast.Call):
-            assigned, where = self.definition(ast.unparse(node), where)
-            call = assigned.value if isinstance(assigned, ast.Assign) else node
-        package, _, name = where.dotted(_called_name(call)).rpartition(".")
-        is_own = package in ("click", "rich_click")
-        if is_own and name in STANDARD_OPTIONS:
-            made.add(standard_option(name, call))
-        elif is_own and name in ("option", "argument") and isinstance(call, ast.Call):
-            read = click_option if name == "option" else click_argument
-            made.add(read(call) or "a parameter is not written out")
-        elif name not in _HARMLESS and not self._read_shared(node, made):
-            made.add(f"its decorator {ast.unparse(_called_name(node))} is unknown")
-
-    def _read_shared(self, node: ast.expr, made: _Made) -> bool:
-        """Read a function that gives several options: `f = click.option("-v")(f)`, `return f`."""
-        shared, _ = self.definition(ast.unparse(node), made.source)
-        if not isinstance(shared, FUNCTIONS):
-            return False
-        given = [each.func for each in all_nodes(shared) if isinstance(each, ast.Call)]
-        decorators = [each for each in given if isinstance(each, ast.Call)]
-        for each in decorators:
-            if ast.unparse(_called_name(each)) != shared.name:
-                self._read_decorator(each, made)
-        return bool(decorators)
-
-    def _read_group(self, group: _Made) -> None:
-        """Read what its module, and those that import it, do with a group."""
-        commands: dict[str, Declared] = {}
-        group.commands = commands
-        if any(map(group.source.mentions, _LOADERS)):
-            group.add("its module loads others by name")
-        has_callback = self._read_uses(group, group.name, group.source, commands)
-        # To look into every file is dear, and tells nothing of a group that is open.
-        for source, name in self._elsewhere(group) if not group.why_open else ():
-            has_callback |= self._read_uses(group, name, source, commands)
-        if group.is_app:
-            _finish_app(group, [] if has_callback else [*commands.values()])
-
-    def _read_uses(
-        self, group: _Made, name: str, source: Source, commands: dict[str, Declared]
-    ) -> bool:
-        """Read what a module does with a group that it calls ``name``.
-
-        Returns:
-            Whether it gives it a callback.
-        """
-        nodes = all_nodes(source.tree)
-        names = [each for each in nodes if isinstance(each, ast.Name) and each.id == name]
-        uses: set[ast.AST] = {each for each in names if isinstance(each.ctx, ast.Load)}
-        has_callback = False
-        for node in nodes if uses else ():
-            if isinstance(node, ast.Call):
-                self._read_call(node, group, source, uses, commands)
-            if not isinstance(node, FUNCTIONS):
-                continue
-            for each in node.decorator_list:
-                func = _called_name(each)
-                if not isinstance(func, ast.Attribute) or func.value not in uses:
-                    continue
-                uses -= {func.value}
-                if func.attr in ("command", "group"):
-                    child = self._read(node, each, source)
-                    commands |= dict.fromkeys(child.words(), child)
-                elif func.attr == "callback" and group.is_app:
-                    has_callback = True
-                    group.add_signature(node)
-                else:
-                    group.add(f"its {func.attr} is used")
-        if uses:
-            group.add("it is used in a way of its own")
-        return has_callback
-
-    def _read_call(
-        self,
-        node: ast.Call,
-        group: _Made,
-        source: Source,
-        uses: set[ast.AST],
-        commands: dict[str, Declared],
-    ) -> None:
-        """Read `group.add_command(...)`; take what changes nothing out of the uses."""
-        func = node.func
-        method = func.attr if isinstance(func, ast.Attribute) else ""
-        if isinstance(func, ast.Attribute) and func.value in uses and method in _ADDERS:
-            child = self.find(ast.unparse(node.args[0]), source) if node.args else None
-            given = keyword(node, "name") or (node.args[1] if len(node.args) > 1 else None)
-            name = literal(given)
-            if child is None and isinstance(name, str):
-                commands[name] = unread = Declared(f"{source.path}:{node.lineno}")
-                unread.add("what is added by this name is unknown")
-            elif child is None or (given is not None and not isinstance(name, str)):
-                group.add("a command that is added to it is unknown")
-            else:
-                commands |= dict.fromkeys(child.words() if given is None else [name], child)
-        if isinstance(func, ast.Attribute) and method in (*_ADDERS, "main"):
-            uses -= {func.value}
-        # It is called, added to another group, or invoked by a context.
-        uses -= {func}
-        if method in (*_ADDERS, "invoke"):
-            uses -= {*node.args}
-
-    def _elsewhere(self, group: _Made) -> Iterator[tuple[Source, str]]:
-        """Yield the other modules that may give a group commands, with what they call it."""
+    def _importers(self, group: _Made) -> Iterator[Source]:
+        """Yield the modules that may import a group."""
         path, name = group.source.path, group.name
         module = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         imports = re.compile(_IMPORTS.format(module=re.escape(module), name=name))
@@ -290,55 +174,171 @@ class _Reader:
             if other == path or (_BESIDE.search(other) and other != self._entry):
                 continue
             text = self._sources.text(other)
-            if name not in text or not imports.search(text):
-                continue
-            source = self._sources.get(other)
-            for each in (name, *re.findall(rf"\b{name}\s+as\s+(\w+)", text)):
-                if not re.search(_USES.format(name=each), text):
-                    continue
-                node = self.definition(each, source)[0] if source is not None else None
-                if node is group.node and source is not None:
-                    yield source, each
-                elif node is None:
-                    group.add("another module may give it commands")
+            source = self._sources.get(other) if name in text and imports.search(text) else None
+            if source is not None:
+                yield source
+
+    def _uses(
+        self, group: _Made, source: Source
+    ) -> Iterator[tuple[list[str], _Made | None] | _Made | str]:
+        """Yield each command that a source gives a group, with the words that call it.
+
+        Its callback is yielded alone, and as a text each reason why there may be more.
+        """
+        more = _TAKES_MORE.search(source.text)
+        if more is not None and source.path in (group.source.path, self._entry):
+            yield f"{source.path} has {more[0]}"
+        nodes = all_nodes(source.tree)
+        uses = {each for each in nodes if self._is_use(each, group, source)}
+        for node in [each for each in nodes if isinstance(each, FUNCTIONS)] if uses else ():
+            for each in node.decorator_list:
+                owner, method = _method(each)
+                if owner in uses and method in _MAKERS:
+                    uses -= {owner}
+                    made = _Made(node, each, source)
+                    yield made if method == "callback" else (_words(None, made), made)
+        for call in [each for each in nodes if isinstance(each, ast.Call)] if uses else ():
+            owner, method = _method(call)
+            given = [ast.unparse(each) for each in call.args]
+            if owner in uses and method in _ADDERS and given:
+                uses -= {owner}
+                child = self._find(given[0], source)
+                yield _words(call, child), child
+                yield from _odd(call)
+            elif owner in uses and method in ("", "main"):
+                uses -= {owner} if given in ([], ["sys.argv[1:]"]) else set()
+                yield from _odd(call)
+            if method in (*_ADDERS, "invoke"):
+                uses -= {*call.args}
+        if uses:
+            yield "it is used in a way of its own"
+
+    def _is_use(self, node: ast.AST, group: _Made, source: Source) -> bool:
+        """Return whether an expression means a group, or may mean it."""
+        if not isinstance(node, (ast.Name, ast.Attribute)) or isinstance(node.ctx, ast.Store):
+            return False
+        last = node.attr if isinstance(node, ast.Attribute) else node.id
+        if source.imports.get(last, last).rpartition(".")[2] != group.name:
+            return False
+        text = ast.unparse(node)
+        if source is group.source and text == group.name:
+            return True
+        found = self._definition(text, source)[0]
+        return found is group.node or (found is None and text.partition(".")[0] in source.imports)
+
+    def _options(self, made: _Made) -> Iterator[Option | Argument | str]:
+        """Yield the options of a command or an app, and each reason why there may be more."""
+        node, maker, source = made
+        yield from _odd(maker)
+        if isinstance(node, ast.Assign):
+            yield Option(("--install-completion", "--show-completion"), num_values=None)
+            return
+        others = [each for each in node.decorator_list if each is not maker]
+        owner = self._find(ast.unparse(_method(maker)[0]), source)
+        if owner is None or not owner.is_app:
+            for each in others:
+                yield from self._decorator(each, source)
+            return
+        if others:
+            yield "another decorator may change its parameters"
+        spec, nodes = node.args, all_nodes(node.args)
+        both = [*spec.posonlyargs, *spec.args]
+        needed = both[: len(both) - len(spec.defaults)]
+        given = zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+        needed += [each for each, default in given if default is None]
+        shown = [ast.unparse(each) for each in needed]
+        if not all("Option" in each or "Context" in each for each in shown):
+            yield WORDS
+        # An annotation may be the name of `Annotated[str, typer.Option("--name")]`.
+        for name in [each.id for each in nodes if isinstance(each, ast.Name)]:
+            alias, _ = self._definition(name, source)
+            nodes += all_nodes(alias.value) if isinstance(alias, ast.Assign) else ()
+        for each in nodes:
+            if isinstance(each, ast.arg):
+                own = each.arg.replace("_", "-").strip("-")
+                yield Option((f"--{own}", f"--no-{own}"), num_values=None)
+            elif isinstance(each, ast.Call) and _method(each)[1] == "Option":
+                yield from _names(each, "Option")
+            elif isinstance(each, ast.Call) and _method(each)[1] == "Argument":
+                yield WORDS
+
+    def _decorator(self, node: ast.expr, source: Source) -> Iterator[Option | Argument | str]:
+        """Yield the options that a decorator adds, and each reason why there may be more."""
+        func = node.func if isinstance(node, ast.Call) else node
+        package, _, name = source.dotted(func).rpartition(".")
+        if package in _PACKAGES and isinstance(node, ast.Call) and name.endswith("option"):
+            yield from _names(node, name)
+            return
+        if package in _PACKAGES and name == "argument":
+            yield WORDS
+            return
+        shared, where = self._definition(ast.unparse(func), source)
+        decorators: list[ast.expr] = [shared.value] if isinstance(shared, ast.Assign) else []
+        taken: set[str] = set()
+        for each in all_nodes(shared) if shared is not None else ():
+            if isinstance(each, FUNCTIONS) and each is not shared and each.decorator_list:
+                decorators += each.decorator_list
+                taken.add(each.name)
+            elif isinstance(each, FUNCTIONS):
+                taken |= {arg.arg for arg in all_nodes(each.args) if isinstance(arg, ast.arg)}
+            elif isinstance(each, ast.Call):
+                # `f = click.option("-v")(f)`, and any other function that is given `f`.
+                given = [*each.args, *(keyword.value for keyword in each.keywords)]
+                decorators += [each.func] if taken & {*map(ast.unparse, given)} else []
+        if not decorators and name not in _WITHOUT_OPTIONS:
+            yield f"its decorator {ast.unparse(func)} is unknown"
+        for each in decorators:
+            yield from self._decorator(each, where)
 
 
-def _finish_app(app: _Made, commands: list[Declared]) -> None:
-    """Add what every typer app takes; one command of an app runs without its name."""
-    for each in _COMPLETION:
-        app.add(Option((f"--{each}-completion",), num_values=None))
-    if len({*commands}) == 1 and commands[0].commands is None:
-        app.commands = None
-        app.options += commands[0].options
-        app.arguments += commands[0].arguments
-        app.why_open = app.why_open or commands[0].why_open
+def _names(call: ast.Call, kind: str) -> Iterator[Option | str]:
+    """Yield what `click.option` and its like declare: both names of `--shout/--no-shout`."""
+    given = [literal(each) for each in call.args]
+    parts = [part.strip() for each in given for part in str(each).split("/")]
+    names = [each for each in parts if _DASHED.fullmatch(each)]
+    # The first of `typer.Option` may be a default, and that of `version_option` is a version.
+    texts = given if kind == "option" else given[1:]
+    if (kind == "option" and not names) or not all(isinstance(each, str) for each in texts):
+        yield "an option is not written out"
+    elif not names and kind != "Option":
+        names = ["--yes" if kind == "confirmation_option" else f"--{kind.removesuffix('_option')}"]
+    if names:
+        yield Option(tuple(names), num_values=None)
 
 
-def _read_settings(maker: ast.Call, made: _Made) -> None:
-    for each in maker.keywords:
-        if each.arg is None or each.arg in ("cls", "chain", "commands", "params"):
-            made.add("its group is of a class of its own")
-        elif each.arg == "context_settings":
-            shown = ast.unparse(each.value)
-            is_plain = isinstance(each.value, (ast.Dict, ast.Call))
-            if not is_plain or any(word in shown for word in _LOOSE_SETTINGS):
-                made.add("it may let unknown options pass")
+def _words(added: ast.Call | None, child: _Made | None) -> list[str]:
+    """Return the words that call a command, several as versions of click differ; none if unknown.
+
+    Args:
+        added: The call that adds it, if there is one.
+        child: The command, if it is known.
+    """
+    given = None if added is None else keyword(added, "name") or next(iter(added.args[1:]), None)
+    if given is None and child is not None and isinstance(child.maker, ast.Call):
+        given = keyword(child.maker, "name") or next(iter(child.maker.args), None)
+    if given is None and child is not None and not child.is_app:
+        word = child.name.lower().replace("_", "-")
+        return [word, *(word.removesuffix(each) for each in _SUFFIXES if word.endswith(each))]
+    word = literal(given)
+    return [word] if isinstance(word, str) else []
 
 
-def _name_of(node: _Definition) -> str:
-    """Return the one name that a statement defines, or ""."""
-    if not isinstance(node, ast.Assign):
-        return node.name
-    first = node.targets[0]
-    return first.id if isinstance(first, ast.Name) and len(node.targets) == 1 else ""
+def _odd(maker: ast.expr) -> Iterator[str]:
+    """Yield what a command is made, added or called with that may change what it takes."""
+    for each in maker.keywords if isinstance(maker, ast.Call) else ():
+        given = literal(each.value)
+        is_plain = isinstance(given, dict) and given.keys() <= _PLAIN_SETTINGS
+        if each.arg in _ODD or (each.arg == "context_settings" and not is_plain):
+            yield f"its {each.arg} may change what it takes"
 
 
-def _called_name(node: ast.expr) -> ast.expr:
-    """Return what a decorator names, without the arguments that it gives."""
-    return node.func if isinstance(node, ast.Call) else node
+def _method(node: ast.expr) -> tuple[ast.expr, str]:
+    """Return whose method decorates or is called, and its name; "" for what is called itself."""
+    func = node.func if isinstance(node, ast.Call) else node
+    return (func.value, func.attr) if isinstance(func, ast.Attribute) else (func, "")
 
 
-def _main_body(tree: ast.Module) -> ast.Module:
+def _main(tree: ast.Module) -> ast.Module:
     """Return what a module does when it is run as a script."""
     for node in tree.body:
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):

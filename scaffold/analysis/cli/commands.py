@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Option(NamedTuple):
@@ -17,8 +17,7 @@ class Option(NamedTuple):
         default: The value without it, as text; "" for none.
         is_repeatable: Whether it may be given several times.
         is_required: Whether it must be given.
-        num_values: How many words follow it; None where it is not one fixed number.
-        folds_case: Whether upper and lower case are alike in its choices.
+        num_values: How many words follow it, none or one; None where that is not known.
     """
 
     names: tuple[str, ...]
@@ -28,8 +27,7 @@ class Option(NamedTuple):
     default: str = ""
     is_repeatable: bool = False
     is_required: bool = False
-    num_values: int | None = 0
-    folds_case: bool = False
+    num_values: Literal[0, 1] | None = 0
 
 
 class Argument(NamedTuple):
@@ -40,14 +38,12 @@ class Argument(NamedTuple):
         is_required: Whether it must be given.
         is_repeatable: Whether several may be given.
         choices: The values that it takes; none for any.
-        folds_case: Whether upper and lower case are alike in its choices.
     """
 
     name: str
     is_required: bool = True
     is_repeatable: bool = False
     choices: tuple[str, ...] = ()
-    folds_case: bool = False
 
 
 class Command(NamedTuple):

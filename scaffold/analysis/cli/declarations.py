@@ -3,50 +3,39 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scaffold.analysis.cli.commands import Argument, Command, Option
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_MOST_CHOICES = 500
+WORDS = Argument("words", is_required=False, is_repeatable=True)
+"""Any words that are no options."""
 
 
-class Declared:
-    """What a command takes as far as it is declared; the first doubt makes it open.
+def declared(
+    read: Iterable[Option | Argument | str],
+    place: str,
+    commands: Mapping[str, Command] | None = None,
+    *,
+    abbreviates: bool = False,
+) -> Command:
+    """Return a command of which the options are read.
 
     Args:
+        read: Its options, the arguments of a group, and each reason why there may be more. A
+            command that is no group takes any words.
         place: Where it is defined.
+        commands: Its commands; None where it is no group.
         abbreviates: Whether the beginning of an option's name stands for it.
     """
-
-    def __init__(self, place: str, *, abbreviates: bool = False) -> None:
-        self.place = place
-        self.options: list[Option] = []
-        self.arguments: list[Argument] = []
-        self.commands: dict[str, Declared] | None = None
-        self.why_open = ""
-        self._abbreviates = abbreviates
-
-    def add(self, read: Option | Argument | str) -> None:
-        """Add one parameter; a text is the reason why there may be more."""
-        if isinstance(read, Option):
-            self.options.append(read)
-        elif isinstance(read, Argument):
-            self.arguments.append(read)
-        else:
-            self.why_open = self.why_open or read
-
-    def command(self, name: str = "", above: tuple[Declared, ...] = ()) -> Command:
-        """Return the command under the name that calls it, with its commands."""
-        if self in above:
-            return Command(name, is_open=True, why_open="it is a command of itself")
-        commands = None
-        if self.commands is not None:
-            commands = {k: v.command(k, (*above, self)) for k, v in self.commands.items()}
-        return Command(
-            name, "", tuple(self.options), tuple(self.arguments), commands,
-            bool(self.why_open), self.why_open, self.place, self._abbreviates,
-        )  # fmt: skip
+    rows = [*dict.fromkeys(read)]
+    options = tuple(each for each in rows if isinstance(each, Option))
+    why_open = next((each for each in rows if isinstance(each, str)), "")
+    arguments = (WORDS,) if commands is None or WORDS in rows else ()
+    return Command(
+        "", "", options, arguments, commands, bool(why_open), why_open, place, abbreviates
+    )
 
 
 def literal(node: ast.expr | None) -> Any:
@@ -62,11 +51,3 @@ def literal(node: ast.expr | None) -> Any:
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
     """Return the expression of a keyword."""
     return next((each.value for each in call.keywords if each.arg == name), None)
-
-
-def choices(node: ast.expr | None) -> tuple[str, ...]:
-    """Return the texts of a literal list; none where it is long or holds other things."""
-    given = literal(node)
-    rows: list[Any] = [*given] if isinstance(given, (list, tuple, set, dict)) else []
-    is_plain = all(isinstance(each, (str, int, float)) for each in rows)
-    return tuple(str(each) for each in rows) if is_plain and len(rows) < _MOST_CHOICES else ()

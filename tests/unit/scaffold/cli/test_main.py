@@ -251,7 +251,7 @@ def test_the_help_lists_every_command_with_one_line():
 def test_asks_on_a_terminal_only(in_project: Path, monkeypatch: pytest.MonkeyPatch):
     kind = load_kind("reward")
     style = builtin_catalogue().style("reward", "regex")
-    pattern = type(style.answers["pattern"])(**{**vars(style.answers["pattern"]), "default": None})
+    pattern = style.answers["pattern"]._replace(default=None)
     asking = type(style)(**{**vars(style), "answers": {**style.answers, "pattern": pattern}})
     monkeypatch.setattr(Catalogue, "style", lambda *_: asking)
     monkeypatch.setattr(kind_options, "may_ask", lambda no_input, as_json: not no_input)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -556,7 +555,7 @@ def test_a_math_reward_hands_the_last_of_several_boxes_to_the_verifier(
 def test_lines_are_counted_after_the_formatters_ran(project: Path, monkeypatch: pytest.MonkeyPatch):
     def tidy(target: Any, changes: Any, entries: Any) -> Any:
         return tuple(
-            replace(each, after=b"\n\n" + each.after) if each.action == "edited" else each
+            each._replace(after=b"\n\n" + each.after) if each.action == "edited" else each
             for each in changes
         )
 
