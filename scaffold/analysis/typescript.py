@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -31,6 +32,14 @@ _FUNCTIONS = frozenset({"arrow_function", "function_expression", "function_type"
 _PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
 _BASES = frozenset({"extends_type_clause", "class_heritage"})
 _NAMES = frozenset({"property_identifier", "private_property_identifier"})
+_BINDERS = {
+    "arrow_function": ("parameter",),
+    "class_declaration": ("name",),
+    "function_declaration": ("name",),
+    "optional_parameter": ("pattern",),
+    "required_parameter": ("pattern",),
+    "variable_declarator": ("name",),
+}
 _NAME = lazy_re(r"[A-Za-z_$][\w$]*")
 # Members whose names cannot be listed: `[key: string]: T`, `[KEY]: T`.
 _OPEN = frozenset({"index_signature", "computed_property_name"})
@@ -104,15 +113,25 @@ def read_functions(root: Node) -> Iterator[tuple[str, Member]]:
             yield text_of(name), Member(name.start_point.row + 1, (signature,))
 
 
-def read_packages(root: Node) -> set[str]:
-    """Return the names that a text imports from packages, which are no files beside it."""
-    found: set[str] = set()
-    for node in _outer(root):
+def read_bound(root: Node) -> tuple[set[str], set[str]]:
+    """Return the names that a text imports from packages, and those that it binds itself.
+
+    What it imports from a file beside it is none of them.
+    """
+    imported, bound = set[str](), set[str]()
+    open_nodes = [root]
+    while open_nodes:
+        node = open_nodes.pop()
         source = node.child_by_field_name("source")
         if node.type == "import_statement" and source is not None:
             is_file = text_of(source).strip("'\"").startswith((".", "@/", "~/"))
-            found |= set() if is_file else set(_NAME.findall(text_of(node)))
-    return found
+            imported |= set() if is_file else set(_NAME.findall(text_of(node)))
+            continue
+        open_nodes += node.named_children
+        for field in _BINDERS.get(node.type, ()):
+            named = node.child_by_field_name(field)
+            bound |= set(_NAME.findall(text_of(named))) if named is not None else set()
+    return imported, bound
 
 
 class TypeScript:
@@ -127,15 +146,29 @@ class TypeScript:
         """Each type with the sources that declare it."""
         self.functions: dict[str, list[tuple[str, Member]]] = {}
         """Each function with the sources that declare it."""
+        self.texts: dict[str, str] = {}
+        """Each source."""
+        self.is_global = cache(self._is_global)
         for path in files.sorted_paths:
             data = (files.data(path) or b"") if path.endswith(_ENDS) else b""
             if not 0 < len(data) <= MAX_BYTES or is_test(path):
                 continue
-            root = parse(data.decode("utf-8", "replace"), is_tsx=path.endswith(".tsx"))
+            self.texts[path] = text = data.decode("utf-8", "replace")
+            root = parse(text, is_tsx=path.endswith(".tsx"))
             for each in read_declarations(root):
                 self.declared.setdefault(each.name, []).append((path, each))
             for name, function in read_functions(root):
                 self.functions.setdefault(name, []).append((path, function))
+
+    def _is_global(self, name: str) -> bool:
+        """Return whether a source calls a name that it neither declares nor imports."""
+        called = re.compile(rf"(?<![\w$.]){re.escape(name)}\(")
+        taken = re.compile(
+            rf"\bimport\b[^;]*?\b{re.escape(name)}\b"
+            rf"|\b(?:class|function|const|let|var)\s+{re.escape(name)}\b"
+        )
+        texts = (text for text in self.texts.values() if name in text)
+        return any(called.search(text) and not taken.search(text) for text in texts)
 
     @cached_property
     def methods(self) -> dict[str, list[tuple[str, Member]]]:

@@ -12,9 +12,8 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.typescript import (
     Member,
     parse,
+    read_bound,
     read_declarations,
-    read_functions,
-    read_packages,
     text_of,
 )
 from scaffold.skills.check.read.documents import Document
@@ -115,10 +114,11 @@ def _code(fence: Block, *, is_tsx: bool) -> Iterator[Reference]:
                 data = ShownType(each.name, name, member, tuple(each.members))
                 place = fence.line + member.line - 1, at + 1
                 yield Reference("definition", f"{each.name}.{name}", *place, data, fence)
-    others = {name for name, _ in read_functions(root)} | read_packages(root)
-    others |= {each.name for each in read_declarations(root)}
+    imported, bound = read_bound(root)
     for node, called in read_calls(root):
-        if others.isdisjoint((called.owner, called.name)):
+        # A variable is called as its type is, whatever gives it.
+        others = imported if called.owner else imported | bound
+        if (called.owner or called.name) not in others:
             row, column = node.start_point
             text = text_of(node).partition("\n")[0]
             yield Reference("call", text, fence.line + row, column + 1, called, fence)

@@ -61,6 +61,8 @@ def resolve_invoked(called: Invoked, scope: Scope) -> Verdict:
         return Verdict.unknown("nothing in the text says what it is")
     if called.arguments is None or not all(member.signatures for _, member in code):
         return Verdict.unknown("what it is given, or what it takes, is not written out")
+    if not called.owner and scope.repository.typescript.is_global(called.name):
+        return Verdict.unknown("the sources call another one by this name", "another namespace")
     return _fitting(called.name, code, lambda each: _unfit(called, each))
 
 
@@ -89,7 +91,9 @@ def _callees(called: Invoked, scope: Scope) -> list[tuple[str, Member]]:
     if not TELLING.fullmatch(kind) or (called.owner and called.is_new):
         return []
     if not called.owner and not called.is_new:
-        return [*typescript.functions.get(called.name, ())]
+        found = typescript.functions.get(called.name, ())
+        # A method may have been taken out of its object.
+        return [*found, *typescript.methods.get(called.name, ())] if found else []
     types = typescript.declared.get(kind[:1].upper() + kind[1:], [])
     having = _having(called.name if called.owner else "constructor", types)
     # A class without a constructor has that of another one.

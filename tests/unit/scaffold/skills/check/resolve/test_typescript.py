@@ -27,9 +27,19 @@ export interface SnapshotStore {
 
 export const sendMessage = async (object: Owner, method: string, options: Options) => {};
 export function openViewer(url: string, port = 80) {}
+export function addLabel(target: Target, label: string) {}
+
+export interface Labelled {
+  addLabel(label: string): void;
+}
+
+export class Uint8Array {
+  constructor(body: Body, length: number) {}
+}
 """
 FILES = {
     "src/loader.ts": LOADER,
+    "src/bytes.ts": "export const first = new Uint8Array(1);\n",
     "src/loader.spec.ts": "function openViewer() {}\n",
     "src/generated.d.ts": "declare function listThings(this: Store, filter: Filter): void;\n",
 }
@@ -45,6 +55,10 @@ def _block(code: str) -> str:
         ("const zip = new ZipBackend('trace.zip');", "argument-missing"),
         ("this._snapshotStore.snapshotByName('before');", "argument-missing"),
         ("await traceLoader.load(backend, file, progress, 3);", "argument-surplus"),
+        (
+            "const snapshotStore = stores.at(0);\nsnapshotStore.snapshotByName('a');",
+            "argument-missing",
+        ),
         ("sendMessage(page, 'goto');", "argument-missing"),
         ("openViewer('x', 1, 2);", "argument-surplus"),
         ("listThings(store, filter);", "argument-surplus"),
@@ -82,6 +96,10 @@ def test_what_typescript_cannot_take_is_told(code: str, rule: str, checked: Chec
         "new ZipBackend('x', report);",
         "openViewer('x');",
         "listThings(filter);",
+        "addLabel('x');",  # the method, or the function of the name
+        "new Uint8Array(8);",  # the one that every program has
+        "const openViewer = viewerOf(page);\nopenViewer('x', 1, 2);",
+        "pages.forEach((openViewer) => openViewer('x', 1, 2));",
         "loader.load();",  # a loader of any kind
         "sendMessage();",  # the function, and no call of it
         "import { sendMessage } from 'other-package';\nsendMessage('x');",
