@@ -49,6 +49,7 @@ def _parts(part: Callable[[int], Any], count: int) -> list[Any]:
 
     What a process does not hand back is made here, and fails as it failed there.
     """
+    import signal
     from multiprocessing import get_context  # 15 ms, which small packs do without
 
     context = get_context("fork")
@@ -57,9 +58,14 @@ def _parts(part: Callable[[int], Any], count: int) -> list[Any]:
         for number in range(count - 1):
             answer, given = context.Pipe(duplex=False)
             helper = context.Process(target=_serve, args=(part, number, given), daemon=True)
-            helper.start()
+            # Of Ctrl-C the first process hears, and ends the others, which are deaf from the start.
+            heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                helper.start()
+                helpers.append((helper, answer))
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, heard)
             given.close()
-            helpers.append((helper, answer))
         last = part(count - 1)
         return [*(_result(answer, part, at) for at, (_, answer) in enumerate(helpers)), last]
     finally:
@@ -77,10 +83,7 @@ def _result(answer: Any, part: Callable[[int], Any], number: int) -> Any:
 
 
 def _serve(part: Callable[[int], Any], number: int, given: Any) -> None:
-    """Make a part and hand it back; of Ctrl-C the first process hears, and ends the others."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Make a part and hand it back."""
     with suppress(Exception):
         given.send(part(number))
 
