@@ -67,6 +67,7 @@ def prepare(
     report.warnings += (*settled, *origin_warnings(request))
     if columns is not None:
         report.found = columns.lines()
+        report.warnings += _lacking(options, columns)
         report.extra["columns"] = [vars(match) for match in columns.matches]
     made = existing_unit(target.root, request)
     # With a run left over, what is made is only known once that is settled, under the lock.
@@ -102,6 +103,15 @@ def names_of(
     """Return the names of a unit; of several styles none has a say in them."""
     own = None if kind.multiple or not styles else styles[0].names
     return unit_names(target, kind, key, "" if kind.multiple else styles[0].name, otherwise, own)
+
+
+def _lacking(options: Options, columns: ColumnMap) -> tuple[str, ...]:
+    """Return what to say of rows that lack a column that was found."""
+    from scaffold.units.sample import lacking_rows  # brings readers of data
+
+    used = dict.fromkeys(name for match in columns.matches for name in match.columns)
+    told = lacking_rows(options.sample_path(), tuple(used))
+    return (told,) if told else ()
 
 
 def _check_framework(target: Target, kind: Kind, styles: tuple[Style, ...]) -> None:
