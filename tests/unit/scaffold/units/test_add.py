@@ -21,6 +21,7 @@ from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
+from scaffold.target.target import find_target
 from scaffold.templating.manifests import load_kind, load_style, style_names
 from scaffold.transaction.digest import digest
 from scaffold.units.add import add_prepared, add_unit
@@ -72,9 +73,22 @@ def test_a_reward_may_be_called_like_its_style(root: Path, name: str):
     assert f"def {name}_reward_fn(" in (root / source).read_text()
     assert f".reward.{name}" in (root / source).with_name("__init__.py").read_text()
     assert find_unit(root, name).id == f"reward/{name}"
-    refused("name_stdlib", lambda: add(root, "workflow", name, ("rlvr",)), root)
     remove_unit(f"reward/{name}", (), Options(root))
     assert tree(root) == before
+
+
+@pytest.mark.parametrize("name", ["random", "abc", "sqlite3", "Asyncio", "this"])
+def test_inside_a_package_no_module_of_the_standard_library_is_hidden(root: Path, name: str):
+    """An import of it there is absolute; it is refused beside no package alone."""
+    report = add(root, "reward", name, ("exact",))
+    assert any(c.path.endswith(f"reward/{name.lower()}.py") for c in report.changes)
+
+
+def test_a_module_in_no_package_hides_that_of_the_standard_library(tmp_path: Path):
+    new_project(load_kind("project"), "my_rl", ("trinity",), {}, Options(tmp_path))
+    root = tmp_path / "my_rl"
+    kind = next(each for each in find_target(root).kinds if each.endswith("reward"))
+    refused("name_stdlib", lambda: add(root, kind, "random", ("trinity",)), root)
 
 
 SYMBOLS = {
