@@ -24,6 +24,7 @@ from scaffold.report import Report
 from scaffold.target.target import find_target
 from scaffold.templating.manifests import load_kind, load_style, style_names
 from scaffold.transaction.digest import digest
+from scaffold.units import project
 from scaffold.units.add import add_prepared, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
@@ -35,6 +36,7 @@ from scaffold.units.status import show_status
 from scaffold.units.subject import prepare_tests
 from scaffold.units.update import update_units
 
+ROOT = Path(__file__).parents[4]
 Tree = dict[str, bytes | None]
 
 
@@ -481,11 +483,46 @@ def test_a_project_is_not_made_over_something(tmp_path: Path, what: str):
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("torch", "name_reserved"), ("areal", "name_reserved"), ("json", "name_stdlib")],
+    [
+        ("json", "name_stdlib"),
+        *[
+            (name, "name_reserved")
+            # The package itself, its dependencies and extras, its builder, what templates import.
+            for name in (
+                "areal",
+                "torch",
+                "math-verify",
+                "pil",
+                "pillow",
+                "openai",
+                "gymnasium",
+                "peft",
+                "ray",
+                "claude_agent_sdk",
+                "hatchling",
+                "pytest",
+                "trinity",
+                "vllm",
+                "sglang",
+            )
+        ],
+    ],
 )
 def test_a_project_hides_no_package_that_it_imports(tmp_path: Path, name: str, code: str):
     kind = load_kind("project")
     refused(code, lambda: new_project(kind, name, (), {}, Options(tmp_path)), tmp_path)
+
+
+def test_whatever_the_training_package_requires_is_reserved(monkeypatch: pytest.MonkeyPatch):
+    """Also where nothing is installed that says how a distribution is imported."""
+    monkeypatch.setattr(project.metadata, "packages_distributions", dict)
+    table = tomllib.loads((ROOT / "areal" / "pyproject.toml").read_text())["project"]
+    extras = [each for rows in table["optional-dependencies"].values() for each in rows]
+    names = {re.split(r"[><=\[]", each)[0] for each in [*table["dependencies"], *extras]}
+    found = project.imported_packages()
+    assert {name.replace("-", "_") for name in names} <= found
+    assert "my_rl" not in found
+    assert all(name.isidentifier() for name in found)
 
 
 @pytest.mark.parametrize(
