@@ -54,7 +54,8 @@ def load_rows(
     if not whole:
         raise ValueError(f"{path!r} has no rows with values in {names}, split {split!r}")
     if len(whole) < len(chosen):
-        logger.warning("%s: %d rows lack a value and go", path, len(chosen) - len(whole))
+        dropped = len(chosen) - len(whole)
+        logger.warning("%s: rows without a value, left out: %d of %d", path, dropped, len(chosen))
     return whole
 
 

@@ -70,7 +70,9 @@ def _agree(draft: str) -> bool:
 
 @command(
     "init",
-    click.Option(["--like"], metavar="PATH_OR_NAME", help="Existing unit to derive a kind from."),
+    click.Option(
+        ["--like"], metavar="PATH_OR_NAME", help="Existing unit in Python to derive a kind from."
+    ),
     click.Option(["--kind"], default="", metavar="KIND", help="Name of the kind."),
     click.Option(["--yes"], is_flag=True, help="Write the proposal without asking."),
     click.Option(["--no-import"], is_flag=True, help="Do not run code of the repository."),

@@ -33,10 +33,11 @@ def complete_answers(
     """
     unknown = sorted(name for name in given if given[name] is not None and name not in questions)
     if unknown:
+        typed = ["--" + name.replace("_", "-") for name in unknown]
         raise RequestError(
-            f"the chosen style has no option: {', '.join(unknown)}",
+            f"the chosen style has no option {', '.join(typed)}",
             code="usage",
-            hint=f"it asks for: {', '.join(questions) or 'nothing'}",
+            hint=f"it has: {', '.join(row.option for row in questions.values()) or 'none'}",
         )
     missing = missing_answers(questions, given)
     if missing:
@@ -144,7 +145,9 @@ def _check_text(question: Answer, value: str) -> None:
     if question.choices and value not in question.choices:
         raise _refusal(question, f"must be one of {', '.join(question.choices)}, not {value!r}")
     if question.pattern and not re.fullmatch(question.pattern, value):
-        raise _refusal(question, f"must match {question.pattern}, not {value[:80]!r}")
+        raise _refusal(
+            question, f"cannot be {value[:80]!r}, which is reserved or has other characters"
+        )
     _check_range(question, len(value), " characters")
     if question.maximum is None and len(value) > MAX_TEXT:
         raise _refusal(question, f"has {len(value)} characters; {MAX_TEXT} is the limit")

@@ -29,7 +29,8 @@ def canonical_key(
     typed: str,
     suffixes: Iterable[str] = (),
     reserved: Iterable[str] = (),
-    allowed: Iterable[str] = (),
+    *,
+    is_top_level: bool = True,
 ) -> str:
     """Return the snake_case key that a typed name stands for.
 
@@ -37,7 +38,8 @@ def canonical_key(
         typed: What a person wrote: "Math Debate", "math-debate", "MathDebateWorkflow".
         suffixes: Words for the kind, dropped from the end ("workflow").
         reserved: Keys that the kind cannot have.
-        allowed: Names of the standard library that hide nothing where the unit goes.
+        is_top_level: Whether modules of the name are imported by it alone, which hides those of the
+            standard library; inside a package nothing is hidden.
 
     Raises:
         RequestError: The name is refused; code and message say why.
@@ -48,7 +50,7 @@ def canonical_key(
     stripped = _strip_suffixes(key, suffixes)
     if key and not stripped:
         raise _refusal(typed, "name_kind", f"only names the kind; name the {key} itself")
-    _check_key(typed, stripped, frozenset(reserved), frozenset(allowed))
+    _check_key(typed, stripped, frozenset(reserved), is_top_level=is_top_level)
     return stripped
 
 
@@ -95,7 +97,7 @@ def _check_characters(typed: str) -> None:
         )
 
 
-def _check_key(typed: str, key: str, reserved: frozenset[str], allowed: frozenset[str]) -> None:
+def _check_key(typed: str, key: str, reserved: frozenset[str], *, is_top_level: bool) -> None:
     if key[0].isdigit():
         raise _refusal(typed, "name_digit", "begins with a digit, which no identifier can")
     if len(key) > MAX_LENGTH:
@@ -106,14 +108,24 @@ def _check_key(typed: str, key: str, reserved: frozenset[str], allowed: frozense
         raise _refusal(typed, "name_keyword", f"gives {key!r}, a Python keyword")
     if hasattr(builtins, key):
         raise _refusal(typed, "name_builtin", f"gives {key!r}, a Python builtin")
-    if key in sys.stdlib_module_names - allowed:
+    if is_top_level:
+        check_top_level(typed, key)
+    if key in reserved or key in DEVICES:
+        raise _refusal(typed, "name_reserved", f"gives {key!r}, which has another use")
+
+
+def check_top_level(typed: str, module: str) -> None:
+    """Refuse a module that is imported by its name alone and called as one of Python's is.
+
+    Raises:
+        RequestError: It is.
+    """
+    if module in sys.stdlib_module_names:
         raise _refusal(
             typed,
             "name_stdlib",
-            f"gives {key!r}, a module of the standard library that would be shadowed",
+            f"gives {module!r}, a module of the standard library that would be shadowed",
         )
-    if key in reserved or key in DEVICES:
-        raise _refusal(typed, "name_reserved", f"gives {key!r}, which has another use")
 
 
 def _refusal(typed: str, code: str, reason: str) -> RequestError:

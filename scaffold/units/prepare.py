@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.errors import RequestError
 from scaffold.report import Report
 from scaffold.target.target import Target, describe, registry_rules, unit_names
 from scaffold.templating.answers import answers_by_name, complete_answers
-from scaffold.templating.names import canonical_key
-from scaffold.templating.request import Request
+from scaffold.templating.names import canonical_key, check_top_level
+from scaffold.templating.request import Request, destinations
 from scaffold.templating.spec import Kind, Style, all_answers
 from scaffold.transaction.state import has_journal
 from scaffold.units.context import Options, origin_warnings
@@ -53,19 +54,19 @@ def prepare(
     target, settled = options.find_settled(command)
     chosen = target.catalogue.styles(kind, styles)
     _check_framework(target, kind, chosen)
-    # Inside a package `math` hides nothing: `import math` means the standard library there.
-    styles_here = target.catalogue.style_names(kind.name) if target.package_folder else ()
-    key = canonical_key(typed, kind.suffixes, kind.reserved, allowed=styles_here)
+    key = canonical_key(typed, kind.suffixes, kind.reserved, is_top_level=False)
     given, columns = _sampled(kind, chosen, given, options)
     request = replace(
         request_for(target, kind, chosen, key, given),
         overwrite=options.overwritten(target.root),
     )
+    _check_hidden(target, request, typed)
     report = Report(command, describe(target), dry_run=options.dry_run)
     report.check = (options.command("verify", request.id),)
     report.warnings += (*settled, *origin_warnings(request))
     if columns is not None:
         report.found = columns.lines()
+        report.warnings += _lacking(options, columns)
         report.extra["columns"] = [vars(match) for match in columns.matches]
     made = existing_unit(target.root, request)
     # With a run left over, what is made is only known once that is settled, under the lock.
@@ -101,6 +102,29 @@ def names_of(
     """Return the names of a unit; of several styles none has a say in them."""
     own = None if kind.multiple or not styles else styles[0].names
     return unit_names(target, kind, key, "" if kind.multiple else styles[0].name, otherwise, own)
+
+
+def _lacking(options: Options, columns: ColumnMap) -> tuple[str, ...]:
+    """Return what to say of rows that lack a column that was found."""
+    from scaffold.units.sample import lacking_rows  # brings readers of data
+
+    used = dict.fromkeys(name for match in columns.matches for name in match.columns)
+    told = lacking_rows(options.sample_path(), tuple(used))
+    return (told,) if told else ()
+
+
+def _check_hidden(target: Target, request: Request, typed: str) -> None:
+    """Refuse a module beside no package of the name of one of the standard library.
+
+    Inside a package `math` hides nothing: `import math` means the standard library there.
+    """
+    for path in map(PurePosixPath, destinations(request)):
+        folders = [str(each) for each in path.parents if each.name]
+        is_inside = target.package_folder in folders or any(
+            (target.root / each / "__init__.py").is_file() for each in folders
+        )
+        if path.suffix == ".py" and not is_inside:
+            check_top_level(typed, path.stem)
 
 
 def _check_framework(target: Target, kind: Kind, styles: tuple[Style, ...]) -> None:

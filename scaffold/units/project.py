@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
+
+from packaging.requirements import Requirement
 
 from scaffold.analysis.files.git import run_git
 from scaffold.errors import ConflictError, RequestError, ScaffoldError, TargetError
@@ -21,7 +25,7 @@ from scaffold.target.target import (
     with_kind_names,
 )
 from scaffold.templating.answers import complete_answers
-from scaffold.templating.manifests import catalogue_for
+from scaffold.templating.manifests import catalogue_for, templates_folder
 from scaffold.templating.names import canonical_key
 from scaffold.templating.render import render_request
 from scaffold.templating.request import Request
@@ -31,6 +35,9 @@ from scaffold.units.add import report_plan, take_look
 from scaffold.units.context import Options
 from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.plan import make_plan
+
+# `    from gymnasium import spaces`; a name that is a variable of the template is none.
+IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)\b(?=[ \t.]|$)", re.MULTILINE)
 
 
 def training_package() -> str:
@@ -43,6 +50,27 @@ def training_package() -> str:
     wheel = _own_wheel()
     beside = sorted(wheel.parent.glob("areal_lite-*.whl")) if wheel else []
     return beside[-1].as_posix() if beside else ""
+
+
+def imported_packages() -> set[str]:
+    """Return the packages that a project may import, in lower case as keys are.
+
+    They are what the training package requires, its extras too, and what templates import.
+    """
+    folder = templates_folder()
+    table = tomllib.loads((folder.parent / "areal" / "pyproject.toml").read_text("utf-8"))
+    project = table["project"]
+    extras = [each for rows in project["optional-dependencies"].values() for each in rows]
+    required = [*table["build-system"]["requires"], *project["dependencies"], *extras]
+    names = {re.sub(r"[-_.]+", "-", Requirement(each).name).lower() for each in required}
+    found = {name.replace("-", "_") for name in names}
+    # A distribution may be imported by another name (Pillow as PIL), which it tells once installed.
+    for module, owners in metadata.packages_distributions().items():
+        if names & {re.sub(r"[-_.]+", "-", each).lower() for each in owners}:
+            found.add(module.lower())
+    for file in folder.rglob("*.py.jinja"):
+        found |= {each.lower() for each in IMPORTED.findall(file.read_text("utf-8"))}
+    return found
 
 
 def _own_wheel() -> Path | None:
@@ -71,7 +99,8 @@ def new_project(
     """
     catalogue = catalogue_for(None)
     chosen = catalogue.styles(kind, styles)
-    key = _settled_name(typed, canonical_key(typed, kind.suffixes, kind.reserved), options)
+    reserved = {*kind.reserved, *imported_packages()}
+    key = _settled_name(typed, canonical_key(typed, kind.suffixes, reserved), options)
     root = existing_folder(options.folder / (options.target or ".")) / key
     names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
     questions = all_answers(kind, chosen)

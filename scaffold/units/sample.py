@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib
 import importlib.util
@@ -17,6 +18,9 @@ from scaffold.units.columns import ColumnMap, find_columns, is_missing, with_lea
 
 NUM_ROWS = 64
 """How many rows of the data are looked at."""
+
+NUM_CHECKED = 100_000
+"""How many rows are looked at for columns that training refuses to go without."""
 
 NUM_KEPT = 2
 NUM_TASKS = 16
@@ -92,6 +96,32 @@ def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:
     if not rows:
         raise _unreadable(file, "it has no rows")
     return rows
+
+
+def lacking_rows(path: Path, columns: Sequence[str]) -> str:
+    """Return what to say of the rows that lack a column, which the loaders refuse; "" of none.
+
+    A row without a value in a column is another thing: the loaders leave it out.
+    """
+    file, total, lacking = _file_at(path), 0, list[tuple[int, str]]()
+    # What cannot be read any further is judged by the rows before it.
+    with contextlib.suppress(OSError, UnicodeDecodeError, csv.Error, ValueError):
+        rows = itertools.islice(_READERS[file.suffix.lower()](file, NUM_CHECKED), NUM_CHECKED)
+        for number, row in enumerate(rows):
+            total += 1
+            # Of `solution.final` a row has to have `solution`; a short row of a CSV file has None.
+            there = {name for name in row if file.suffix.lower() != ".csv" or row[name] is not None}
+            missing = [c for c in columns if not {c, c.partition(".")[0]} & there]
+            lacking += [(number, missing[0])] if missing else []
+    if not lacking:
+        return ""
+    first, column = lacking[0]
+    verb = "lacks" if len(lacking) == 1 else "lack"
+    return (
+        f"{len(lacking)} of {total} rows of {file} {verb} a column, the first row {first} "
+        f"{column!r}: training refuses the data until those rows go or have it (null will do: "
+        "a row without a value is left out)"
+    )
 
 
 def _texts(value: Any) -> tuple[str, ...]:

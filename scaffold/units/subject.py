@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import re
 import tomllib
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
     Raises:
         RequestError: There is no such module in the target, or nothing to test in it.
     """
+    to = _inside(target.root, to) if to else ""
     typed, only = _with_name(typed)
     file = _module_file(target.root, typed, folder)
     try:
@@ -103,6 +105,22 @@ def _short_key(parts: list[str]) -> str:
 def _text(file: Path) -> str:
     """Return a file's text, "" where none stands."""
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+
+
+def _inside(root: Path, to: str) -> str:
+    """Return a path that a person named for the test, without detours.
+
+    Raises:
+        RequestError: It leads out of the target.
+    """
+    path = PurePosixPath(os.path.normpath(to).replace(os.sep, "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise RequestError(
+            f"--to {to} leads out of {root}",
+            code="outside_target",
+            hint="give a path relative to the root of the target, such as tests/test_x.py",
+        )
+    return str(path)
 
 
 def _with_name(typed: str) -> tuple[str, str]:
@@ -206,7 +224,10 @@ def _module_file(root: Path, typed: str, folder: Path) -> Path:
     inside = typed.replace(".", "/") + ".py"
     # A path from the working folder or the root, or a dotted name.
     candidates = [folder / typed, root / typed, root / inside, root / "src" / inside]
-    for candidate in candidates:
+    # A package is what its `__init__.py` defines.
+    folders = [folder / typed, root / typed, *(each.with_suffix("") for each in candidates[2:])]
+    packages = [each / "__init__.py" for each in folders]
+    for candidate in (*candidates, *packages):
         file = candidate.resolve()
         if file.suffix == ".py" and file.is_file() and file.is_relative_to(root.resolve()):
             return root / file.relative_to(root.resolve())

@@ -80,6 +80,7 @@ def find_subject(text: str, where: str, style: str = "", only: str = "") -> Subj
         tree = parse(text)
     except (SyntaxError, ValueError) as error:
         raise _unsuited(f"{where} is not valid Python: {error}", "repair it first") from error
+    whole = tree
     if only:
         tree = _with_only(tree, only)
     found = [subject for read in (_rewards, _workflow, _loaders) for subject in read(tree)]
@@ -88,6 +89,8 @@ def find_subject(text: str, where: str, style: str = "", only: str = "") -> Subj
     if style:
         found = [subject for subject in found if subject.style == style]
     if not found:
+        if only:
+            _check_defined(whole, where, only)
         raise _unsuited(f"{where} {_why_not(tree, style)}", _WANTED)
     if len({subject.style for subject in found}) > 1:
         styles = " or ".join(f"--style {subject.style}" for subject in found)
@@ -109,6 +112,21 @@ def imported_modules(text: str) -> list[str]:
 
 ANY_CODE = ("code", "distributed")
 """The styles that any function or class can have tests of."""
+
+
+def _check_defined(tree: ast.Module, where: str, name: str) -> None:
+    """Refuse a name that the top level of a module does not define, and say what there is.
+
+    Raises:
+        RequestError: It does not.
+    """
+    defined = [n.name for n in tree.body if isinstance(n, Function | ast.ClassDef)]
+    if name not in defined:
+        public = [each for each in defined if not each.startswith("_")]
+        raise _unsuited(
+            f"{where} defines no {name}",
+            f"it defines {', '.join(public) or 'no public function or class'}",
+        )
 
 
 def _with_only(tree: ast.Module, name: str) -> ast.Module:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +54,17 @@ def open_todos(root: Path, unit: Unit) -> tuple[OpenTodo, ...]:
             still_open = _still_open(file, current, current if base is None else base)
             found += [p for p in still_open if p.symbol in known]
     return tuple(found)
+
+
+def stands_at(root: Path, todos: Iterable[OpenTodo], file: str, line: int) -> bool:
+    """Return whether a line of a file is one of those that open todos mark."""
+    text = _text(root / file)
+    symbols = [todo.symbol for todo in todos if todo.file == file]
+    if text is None or not symbols:
+        return False
+    tree = parse(text)
+    nodes = [node for each in symbols if (node := _find(tree, each)) is not None]
+    return any(node.lineno <= line <= (node.end_lineno or 0) for node in nodes)
 
 
 def symbol_line(text: str, symbol: str) -> int | None:

@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.target.target import Target
-from scaffold.units.ledger import Unit
+from scaffold.units.ledger import Unit, sound_units
 from scaffold.verify.checks import Check, failed, warning
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.process import run_limited
 
 TIMEOUT_S = 60.0
+FINDING = re.compile(r":\d+:\d+: (\S+)")
+"""A finding of ruff: line, column and rule."""
+
 MAX_SHOWN = 5
 """How many findings of one checker are repeated."""
 
@@ -34,12 +37,15 @@ class Checker(NamedTuple):
         words: Its arguments in front of the files.
         files: Names that configure it, beside a table of pyproject.toml.
         repair: The command that fixes its findings, where there is one.
+        is_of_style: Whether its findings are a matter of convention, which the repository's other
+            files show.
     """
 
     program: str
     words: tuple[str, ...]
     files: tuple[str, ...]
     repair: tuple[str, ...] = ()
+    is_of_style: bool = False
 
 
 RUFF = ("ruff.toml", ".ruff.toml")
@@ -48,9 +54,14 @@ CHECKERS = (
         "ruff",
         ("check", "--no-cache", "--no-fix", "--force-exclude", "--output-format", "concise"),
         RUFF,
+        is_of_style=True,
     ),
     Checker(
-        "ruff", ("format", "--no-cache", "--check", "--force-exclude"), RUFF, ("ruff", "format")
+        "ruff",
+        ("format", "--no-cache", "--check", "--force-exclude"),
+        RUFF,
+        ("ruff", "format"),
+        is_of_style=True,
     ),
     Checker("mypy", ("--no-error-summary", "--cache-dir", "/dev/null"), ("mypy.ini", ".mypy.ini")),
     Checker("pyright", (), ("pyrightconfig.json",)),
@@ -86,10 +97,45 @@ def _run(checker: Checker, root: Path, python: Interpreter, paths: Sequence[str]
     if done.status is None or not rows:
         text = f"{checker.program} {done.describe()}: {done.last_lines()}"
         return [warning("style", f"not run: {text}")]
-    if checker.repair:
+    if not checker.is_of_style:
+        return [failed("style", row) for row in _shown(checker, rows)]
+    free = _broken_beside([*program, *checker.words], root, paths)
+    wrong = [row for row in rows if _rule(row) not in free]
+    found = [
+        warning("style", f"{row}; the files beside it break this rule too")
+        for row in _shown(checker, [row for row in rows if row not in wrong])
+    ]
+    if wrong and checker.repair:
         return [failed("style", f"not formatted; run {' '.join([*checker.repair, *paths])}")]
-    shown = [f"{checker.program}: {' '.join(row.split())}" for row in rows[:MAX_SHOWN]]
-    return [failed("style", row) for row in shown]
+    return [*(failed("style", row) for row in _shown(checker, wrong)), *found]
+
+
+def _shown(checker: Checker, rows: Sequence[str]) -> list[str]:
+    return [f"{checker.program}: {' '.join(row.split())}" for row in rows[:MAX_SHOWN]]
+
+
+def _broken_beside(words: Sequence[str], root: Path, paths: Sequence[str]) -> set[str]:
+    """Return the rules that the repository's own files beside a unit break.
+
+    The repository does not hold itself to those: they are new in the checker's release here, or
+    nobody runs it. What the tool made says nothing about that.
+    """
+    units, _ = sound_units(root)
+    made = {*paths, *(file.path for unit in units for file in unit.files)}
+    folders = dict.fromkeys((root / path).parent for path in paths)
+    found = [file.relative_to(root).as_posix() for each in folders for file in each.glob("*.py")]
+    others = sorted({*found} - made)
+    if not others:
+        return set()
+    done = run_limited([*words, *others], root, TIMEOUT_S, {})
+    rows = done.output.splitlines() if done.status is not None else []
+    return {_rule(row) for row in rows if any(path in row for path in others)}
+
+
+def _rule(row: str) -> str:
+    """Return the rule of a finding such as `a.py:3:1: E501 ...`, "" of one about formatting."""
+    match = FINDING.search(row)
+    return match[1] if match else ""
 
 
 def _program(name: str, root: Path, python: Interpreter) -> list[str] | None:

@@ -16,7 +16,8 @@ from scaffold.target.target import Target, registry_rules, unit_names
 from scaffold.templating.answers import answers_by_name
 from scaffold.templating.spec import RegistryRule, fill
 from scaffold.transaction.digest import digest
-from scaffold.units.ledger import LedgerFile, Unit
+from scaffold.units.ledger import LedgerFile, Todo, Unit
+from scaffold.units.todos import find_todos
 
 
 def registered_unit(target: Target, unit_id: str) -> Unit | None:
@@ -69,7 +70,17 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
     return Unit(
         kind_name, name, styles, answers, symbol=symbol, files=files,
         entries=(replace(entry, value=value),),
+        todos=tuple(todo for file in files for todo in _marked(target.root, file.path)),
     )  # fmt: skip
+
+
+def _marked(root: Path, path: str) -> list[Todo]:
+    """Return every place that a file marks; no record tells those of a template from others."""
+    try:
+        found = find_todos(path, (root / path).read_text(encoding="utf-8-sig"))
+    except (SyntaxError, ValueError):
+        return []  # the static level says so
+    return [Todo(path, each.symbol, each.why) for each in found]
 
 
 def _first_entry(rules: Sequence[RegistryRule], names: Mapping[str, str]) -> Entry | None:

@@ -93,7 +93,8 @@ def _too_many(signature: Signature, slots: list[Parameter], given: int) -> Probl
     takes_more = any(each.kind == "var_positional" for each in signature.parameters)
     if takes_more or given <= len(slots):
         return None
-    text = f"{signature.name}() takes {len(slots)} positional arguments and gets {given}"
+    noun = "argument" if len(slots) == 1 else "arguments"
+    text = f"{signature.name}() takes {len(slots)} positional {noun} and gets {given}"
     return Problem("too-many", (), text)
 
 

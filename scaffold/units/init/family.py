@@ -158,7 +158,8 @@ def find_home(paths: Iterable[str], like: str) -> str:
     near = difflib.get_close_matches(like, names, n=3)
     guess = f"; did you mean {' or '.join(near)}?" if near else ""
     raise RequestError(
-        f"there is no Python file called {like!r}{guess}",
+        f"there is no Python file called {like!r}{guess}; an example is a Python file, or a folder "
+        "with some",
         code="unit_unknown",
         hint="give the path of the source of an existing unit: --like src/pkg/things/one.py",
     )

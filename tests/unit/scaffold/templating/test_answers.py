@@ -27,7 +27,7 @@ def test_all_missing_answers_are_named():
 
 
 def test_an_answer_that_nobody_asked_for_is_refused():
-    with pytest.raises(RequestError, match="has no option: colour"):
+    with pytest.raises(RequestError, match="has no option --colour"):
         complete_answers({"count": COUNT}, {"colour": "red"})
 
 
@@ -79,7 +79,7 @@ def test_an_int_will_do_for_a_float():
         (Answer("p", "str", "Path.", check="dotted", option="--p"), "abc", "dotted path"),
         (Answer("p", "str", "Path.", check="dotted", option="--p"), "a.b c", "dotted path"),
         (Answer("p", "str", "Name.", check="identifier", option="--p"), "a b", "identifier"),
-        (Answer("p", "str", "Short.", pattern="[a-z]+", option="--p"), "abc\n", "must match"),
+        (Answer("p", "str", "Short.", pattern="[a-z]+", option="--p"), "abc\n", "cannot be"),
         (Answer("p", "str", "Short.", maximum=2, option="--p"), "abc", "3 characters"),
     ],
 )

@@ -20,8 +20,10 @@ from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
+from scaffold.target.target import find_target
 from scaffold.templating.manifests import load_kind, load_style, style_names
 from scaffold.transaction.digest import digest
+from scaffold.units import project
 from scaffold.units.add import add_prepared, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
@@ -33,6 +35,7 @@ from scaffold.units.status import show_status
 from scaffold.units.subject import prepare_tests
 from scaffold.units.update import update_units
 
+ROOT = Path(__file__).parents[4]
 Tree = dict[str, bytes | None]
 
 
@@ -71,9 +74,22 @@ def test_a_reward_may_be_called_like_its_style(root: Path, name: str):
     assert f"def {name}_reward_fn(" in (root / source).read_text()
     assert f".reward.{name}" in (root / source).with_name("__init__.py").read_text()
     assert find_unit(root, name).id == f"reward/{name}"
-    refused("name_stdlib", lambda: add(root, "workflow", name, ("rlvr",)), root)
     remove_unit(f"reward/{name}", (), Options(root))
     assert tree(root) == before
+
+
+@pytest.mark.parametrize("name", ["random", "abc", "sqlite3", "Asyncio", "this"])
+def test_inside_a_package_no_module_of_the_standard_library_is_hidden(root: Path, name: str):
+    """An import of it there is absolute; it is refused beside no package alone."""
+    report = add(root, "reward", name, ("exact",))
+    assert any(c.path.endswith(f"reward/{name.lower()}.py") for c in report.changes)
+
+
+def test_a_module_in_no_package_hides_that_of_the_standard_library(tmp_path: Path):
+    new_project(load_kind("project"), "my_rl", ("trinity",), {}, Options(tmp_path))
+    root = tmp_path / "my_rl"
+    kind = next(each for each in find_target(root).kinds if each.endswith("reward"))
+    refused("name_stdlib", lambda: add(root, kind, "random", ("trinity",)), root)
 
 
 SYMBOLS = {
@@ -466,11 +482,46 @@ def test_a_project_is_not_made_over_something(tmp_path: Path, what: str):
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("torch", "name_reserved"), ("areal", "name_reserved"), ("json", "name_stdlib")],
+    [
+        ("json", "name_stdlib"),
+        *[
+            (name, "name_reserved")
+            # The package itself, its dependencies and extras, its builder, what templates import.
+            for name in (
+                "areal",
+                "torch",
+                "math-verify",
+                "pil",
+                "pillow",
+                "openai",
+                "gymnasium",
+                "peft",
+                "ray",
+                "claude_agent_sdk",
+                "hatchling",
+                "pytest",
+                "trinity",
+                "vllm",
+                "sglang",
+            )
+        ],
+    ],
 )
 def test_a_project_hides_no_package_that_it_imports(tmp_path: Path, name: str, code: str):
     kind = load_kind("project")
     refused(code, lambda: new_project(kind, name, (), {}, Options(tmp_path)), tmp_path)
+
+
+def test_whatever_the_training_package_requires_is_reserved(monkeypatch: pytest.MonkeyPatch):
+    """Also where nothing is installed that says how a distribution is imported."""
+    monkeypatch.setattr(project.metadata, "packages_distributions", dict)
+    table = tomllib.loads((ROOT / "areal" / "pyproject.toml").read_text())["project"]
+    extras = [each for rows in table["optional-dependencies"].values() for each in rows]
+    names = {re.split(r"[><=\[]", each)[0] for each in [*table["dependencies"], *extras]}
+    found = project.imported_packages()
+    assert {name.replace("-", "_") for name in names} <= found
+    assert "my_rl" not in found
+    assert all(name.isidentifier() for name in found)
 
 
 @pytest.mark.parametrize(

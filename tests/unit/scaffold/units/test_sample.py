@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from areal.dataset.files import read_local, require_columns
 from scaffold.errors import RequestError
-from scaffold.units.sample import MAX_TEXT, read_sample, rows_for_test
+from scaffold.templating.manifests import load_kind
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
+from scaffold.units.sample import MAX_TEXT, lacking_rows, read_sample, rows_for_test
 
 ROWS = [{"q": 'a, "b"\nc', "n": "007"}, {"q": "None", "n": "é\N{GRINNING FACE}"}]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -146,3 +150,39 @@ def test_rows_for_a_test_keep_objects_around_what_is_used() -> None:
     rows = [{"a.b": "own", "a": {"b": "inner", "c": {"d": "5", "e": "left out"}}, "x": "?"}]
     kept = json.loads(rows_for_test(rows, ("x", "a.c.d", "a.b")))
     assert kept == [{"x": "?", "a": {"c": {"d": "5"}}, "a.b": "own"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "d.jsonl",
+            '{"q": "a", "a": "b"}\n{"q": "a"}\n{"q": "c", "a": null}\n{"q": "a", "n": 1}\n',
+        ),
+        ("d.json", '[{"q": "a", "a": 1}, {"q": "a"}, {"q": "c", "a": null}, {"n": 1}]'),
+        ("d.csv", "q,a\na,b\na\nc,\nx\n"),
+    ],
+)
+def test_rows_that_lack_a_column_are_told_with_their_count(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    """As the loaders do; a value of null or of no length is a row that they leave out."""
+    (tmp_path / name).write_text(text)
+    told = lacking_rows(tmp_path / name, ("a",))
+    assert told.startswith(f"2 of 4 rows of {tmp_path / name} lack a column, the first row 1 'a'")
+    with pytest.raises(ValueError, match=r"row 1 of .* lacks the column 'a'"):
+        require_columns(read_local(tmp_path / name, None), ("a",), "d")
+
+
+def test_a_column_inside_an_object_needs_the_object_alone(tmp_path: Path) -> None:
+    rows = [{"s": {"a": 1}}, {"s": {}}, {"s": None}]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lacking_rows(tmp_path / "d.jsonl", ("s.a",)) == ""
+    assert "3 of 3 rows" in lacking_rows(tmp_path / "d.jsonl", ("s.a", "t"))
+
+
+def test_a_dataset_is_added_with_a_word_on_the_rows_that_training_refuses(project: Path) -> None:
+    (project / "d.jsonl").write_text('{"question": "a?", "answer": "b"}\n{"question": "c?"}\n')
+    options = Options(project, sample="d.jsonl")
+    report = add_unit(load_kind("dataset"), "sums", ["rl"], {}, options)
+    assert [text.partition(" rows of ")[0] for text in report.warnings] == ["1 of 2"]

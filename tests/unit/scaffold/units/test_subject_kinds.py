@@ -189,3 +189,12 @@ def test_the_packages_that_an_agent_needs_are_found():
     text += tried.format("anthropic", "raise ImportError('install it') from error")
     text += tried.format("rich", "rich = None")
     assert find_subject(text, "x").answers["packages"] == "agents anthropic openai"
+
+
+def test_a_name_that_a_module_does_not_define_is_told_with_those_that_it_does():
+    with pytest.raises(RequestError) as refusal:
+        find_subject("def one():\n    pass\n\n\nclass Two:\n    pass\n", "x.py", only="nope")
+    assert (refusal.value.message, refusal.value.hint) == (
+        "x.py defines no nope",
+        "it defines one, Two",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from scaffold.target.target import find_target
 from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
-from scaffold.units.ledger import Unit, find_unit
+from scaffold.units.ledger import Todo, Unit, base_path, find_unit
 from scaffold.verify import checkers
 from scaffold.verify.checkers import check_files
 from scaffold.verify.interpreter import Interpreter
@@ -44,6 +45,55 @@ def test_style_is_that_of_the_repository_and_of_the_unit_alone(project: Path, un
     assert messages[1] == "not formatted; run ruff format " + " ".join(
         file.path for file in unit.files
     )
+
+
+def test_a_rule_that_the_files_beside_a_unit_break_does_not_make_it_fail(project: Path, unit: Unit):
+    target = find_target(project)
+    source, other = project / "my_rl/reward/sums.py", project / "my_rl/reward/others.py"
+    source.write_text(source.read_text() + "\n\nX = undefined_name\n")
+    other.write_text("Y = other_undefined_name\n")
+    (check,) = check_files(target, unit, PYTHON)
+    assert (check.status, "F821" in check.message) == ("warning", True)
+    source.write_text(source.read_text() + "Z  = f''\n")
+    found = [
+        (row.status, row.message.partition(" ")[0]) for row in check_files(target, unit, PYTHON)
+    ]
+    assert [status for status, _ in found] == ["failed", "warning", "failed"], "other rules count"
+    # What the tool made shows no convention of the repository.
+    options = Options(project, with_format=False)
+    add_unit(load_kind("reward"), "others_too", ["exact"], {"take": "last_line"}, options)
+    other.unlink()
+    made = project / "my_rl/reward/others_too.py"
+    made.write_text(made.read_text() + "\n\nY = other_undefined_name\n")
+    assert {row.status for row in check_files(target, unit, PYTHON)} == {"failed"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        ("    # YOURS: try it\n    raise NotImplementedError\n", "skipped", "1 test waits for the"),
+        ("    # YOURS: try it\n    answer()\n", "skipped", "1 test waits for the author"),
+        ("    # YOURS: try it\n    assert False\n", "failed", "test_it: assert False"),
+        ("    raise NotImplementedError\n", "failed", "test_it: NotImplementedError"),
+    ],
+)
+def test_a_test_that_runs_into_an_open_place_waits_for_the_author(
+    project: Path, unit: Unit, monkeypatch: pytest.MonkeyPatch, body: str, status: str, told: str
+):
+    """Where the place itself raises, in the test or in the code below it."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (project / "tests/test_registries.py").unlink()
+    source, test = "my_rl/reward/sums.py", "tests/reward/test_sums.py"
+    (project / "my_rl/reward/__init__.py").write_text("")
+    (project / source).write_text(
+        "def answer():\n    # YOURS: answer it\n    raise NotImplementedError\n"
+    )
+    (project / test).write_text(f"from my_rl.reward.sums import answer\n\n\ndef test_it():\n{body}")
+    places = (Todo(source, "answer", "answer it"), Todo(test, "test_it", "try it"))
+    for place in places:
+        (project / base_path(unit.kind, unit.name, place.file)).unlink()
+    level = run_tests(Bench(find_target(project), PYTHON, Limits(60)), replace(unit, todos=places))
+    assert (level.status, level.reason.startswith(told)) == (status, True), level.reason
 
 
 def test_a_checker_that_is_not_there_is_told(

@@ -45,9 +45,9 @@ def call_of(source: str) -> ast.Call:
         ("def f(a, b): ...", "f(*x)", None),
         ("def f(a, b): ...", "f(**x)", None),
         ("def f(a, b): ...", "f(*x, c=1)", "f() has no parameter 'c'"),
-        ("def f(a): ...", "f(1, 2, *x)", "f() takes 1 positional arguments and gets 2"),
+        ("def f(a): ...", "f(1, 2, *x)", "f() takes 1 positional argument and gets 2"),
         ("def f(a): ...", "f(1, **x)", None),
-        ("def f(a): ...", "f(..., 1)", "f() takes 1 positional arguments and gets 2"),
+        ("def f(a): ...", "f(..., 1)", "f() takes 1 positional argument and gets 2"),
     ],
 )
 def test_bind(function: str, call: str, problem: str | None) -> None:

@@ -324,7 +324,7 @@ def test_a_template_is_rendered_with_its_answers(repository: Repository) -> None
         ("tree pkg depth=x", "depth must be a number from 1"),
         ("template reward sums", "template names KIND/STYLE"),
         ("template reward/nothing sums", "unknown reward style 'nothing'"),
-        ("template reward/exact sums color=red", "has no option: color"),
+        ("template reward/exact sums color=red", "has no option --color"),
         ("template reward/exact sums ignore_case=maybe", "must be bool"),
         ("template reward/exact sums file=docs", "no file=docs; there are: my_rl/reward/sums.py"),
         ("template reward/exact sums package=a-b", "not an importable name"),
