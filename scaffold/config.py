@@ -69,8 +69,7 @@ class Fields:
             message = f"{self.where} has schema {schema}; this version reads up to {newest}"
             if kind is None:
                 raise FieldError(message)
-            hint = "pip install --upgrade areal-scaffold"
-            raise kind(message, code="target_newer", hint=hint)
+            raise kind(message, code="target_newer")
 
     def boolean(self, key: str, default: bool = _MISSING) -> bool:
         return cast(bool, self._typed(key, bool, default))

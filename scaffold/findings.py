@@ -154,7 +154,7 @@ def write_failure(form: str, command: str, error: ScaffoldError) -> str:
 
     A host that is given no document fails on that, and hides why there is none.
     """
-    text = f"{error.message}. {error.hint}" if error.hint else error.message
+    text = f"{error.message}\nhint: {error.hint}" if error.hint else error.message
     match form:
         case "json":
             import json  # as above

@@ -65,10 +65,7 @@ def coverage(
     timeout_s: float,
     **values: Any,
 ) -> Report:
-    """Prove every model that transformers has, and write docs/en/archon-coverage.md.
-
-    --resume reuses results for unchanged sources.
-    """
+    """Prove every model that transformers has, and write docs/en/archon-coverage.md."""
     from scaffold.archon.coverage import SurveyOptions, survey_models
 
     # An empty word is no type: `--types llama,` or `--types ""`.

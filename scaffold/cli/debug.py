@@ -93,8 +93,9 @@ _ATTACH: list[click.Parameter] = [
 def debug_attach(pids: tuple[int, ...], seconds: float, **_: Any) -> Report:
     """Report what the ranks of a running job wait for.
 
-    PID is a rank or its launcher; without one, the job of this machine is looked at. Stacks are
-    read by py-spy, which does not pause the job. The exit status is 1 where ranks wait in vain.
+    PID is a rank or its launcher; without one, the ranks are those of the job on this machine.
+    Stacks are read by py-spy, which does not pause the job. The exit status is 1 if a rank waits
+    for something that cannot happen.
     """
     from scaffold.debug.attach import attach
 
@@ -179,11 +180,12 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 def _root(target: str | None) -> Path:
     from pathlib import Path
 
-    from scaffold.errors import TargetError
+    from scaffold.errors import RequestError
 
     root = Path(target) if target else Path.cwd()
     if not root.is_dir():
-        raise TargetError(
+        # A status of 1 is a verdict.
+        raise RequestError(
             f"there is no folder {target}", code="target_missing", hint="fix --target"
         )
     return root.absolute()

@@ -214,9 +214,23 @@ class Cli(Commands):
             extra.setdefault("obj", own_root(argv))
             outcome = super().main(argv, prog_name, standalone_mode=False, **extra)
         except (Exception, KeyboardInterrupt) as error:
-            return print_error(argv, error, "json" if as_json else asked_format(words))
+            form = "json" if as_json else asked_format(words)
+            return print_error(self._command_name(argv), error, form)
         # `--help`, `--version` and `completion` print for themselves and end with a status.
         return outcome if isinstance(outcome, int) else print_report(outcome, as_json)
+
+    def _command_name(self, argv: list[str]) -> str:
+        """Return the command that a line means, as the report of one that runs names it."""
+        words = [word for word in argv if not word.startswith("-")]
+        if words[:1] == ["add"] and len(words) > 1:
+            heads = kind_heads(folder for _, folder in template_sources(own_root(argv) or None))
+            return heads[words[1]].command or f"add {words[1]}" if words[1] in heads else "add"
+        group = self.commands.get(words[0]) if words else None
+        if isinstance(group, LazyGroup) and set(words[1:2]) & set(
+            group.list_commands(click.Context(group))
+        ):
+            return " ".join(words[:2])
+        return " ".join(words[:1])
 
 
 def _root(ctx: click.Context) -> str | None:

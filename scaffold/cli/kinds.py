@@ -187,7 +187,8 @@ def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:
 
 def _lowered(title: str) -> str:
     """Return a title as it is written in a sentence; names and abbreviations stay."""
-    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    inside = title.partition(" ")[0][1:]
+    return title if inside != inside.lower() else title[:1].lower() + title[1:]
 
 
 def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scaffold.templating.sources import kind_heads, own_root, template_sources
-
 if TYPE_CHECKING:
     from scaffold.errors import ScaffoldError
     from scaffold.report import Report
@@ -68,8 +66,8 @@ def asked_format(words: list[str]) -> str:
     return "human"
 
 
-def print_error(argv: list[str], error: BaseException, form: str) -> int:
-    """Print what ended a command line, whatever it was, and return the exit status."""
+def print_error(command: str, error: BaseException, form: str) -> int:
+    """Print what ended a command, whatever it was, and return the exit status."""
     from scaffold.findings import write_failure
     from scaffold.report import error_text
 
@@ -78,7 +76,7 @@ def print_error(argv: list[str], error: BaseException, form: str) -> int:
         click.echo(str(error), err=True)
         return 2
     known, exit_status = _as_known(error)
-    click.echo(write_failure(form, _command_name(argv), known), nl=False)
+    click.echo(write_failure(form, command, known), nl=False)
     click.echo(error_text(known), err=True, nl=False)
     return exit_status
 
@@ -110,11 +108,3 @@ def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
         sys.excepthook(type(error), error, error.__traceback__)
     message = f"scaffold itself failed: {type(error).__name__}: {error}".splitlines()[0]
     return ScaffoldError(message, code="fault", hint="SCAFFOLD_DEBUG=1 shows where"), 3
-
-
-def _command_name(argv: list[str]) -> str:
-    words = [word for word in argv if not word.startswith("-")]
-    if words[:1] == ["add"] and len(words) > 1:
-        heads = kind_heads(folder for _, folder in template_sources(own_root(argv) or None))
-        return heads[words[1]].command or f"add {words[1]}" if words[1] in heads else "add"
-    return words[0] if words else ""

@@ -94,7 +94,7 @@ def review(
 ) -> Report:
     """Report what a change touches and breaks.
 
-    REV is a branch, tag or commit; the change is what it adds to its base. [default: HEAD] The
+    REV is a branch, tag or commit, HEAD by default; the change is what it adds to its base. The
     report lists what pyright, ruff and the calls in this repository show to be broken, changed
     defaults, callers and tests, and which reviewer should read what.
     """

@@ -66,7 +66,7 @@ def attach(pids: Sequence[int], seconds: float) -> Report:
         rows = verdict_rows(snapshot, replace(verdict, notes=(*verdict.notes, *notes)))
     else:
         count = len(snapshot.job.ranks)
-        head = f"none of the {count} ranks is seen to wait in vain, in {seconds:g} s"
+        head = f"none of the {count} ranks was seen to be stuck in {seconds:g} s"
         rows = [wrapped("ok", head), *(wrapped("note", each) for each in notes)]
         rows += picture(snapshot, ())
     extra: dict[str, Any] = {**report_json(seen, str(folder or "")), "notes": notes}

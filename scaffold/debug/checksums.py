@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaffold.debug.records import read_job, rows_of
-from scaffold.errors import ScaffoldError
+from scaffold.errors import RequestError
 
 PHASES = ("start", "forward", "backward", "gradient", "parameter")
 """What is recorded of a step, in the order in which it happens."""
@@ -63,12 +63,12 @@ def read_checksums(folder: Path) -> dict[int, Checksums]:
     """Return the tensors of each rank of a recorded run; a job without ranks is rank 0.
 
     Raises:
-        ScaffoldError: The folder is no record, or has no checksums.
+        RequestError: The folder is no record, or has no checksums.
     """
     files = sorted(folder.glob("*.sums.jsonl"))
     if not files:
         what = "holds no checksums" if folder.is_dir() else "is not a folder"
-        raise ScaffoldError(
+        raise RequestError(
             f"{folder} {what}",
             code="record_invalid",
             hint="record a run with `scaffold debug run --checksums --report DIR -- COMMAND`",
@@ -90,7 +90,7 @@ def _read(file: Path) -> Checksums:
             for row in rows_of(file)
         }
     except (KeyError, TypeError) as error:
-        raise ScaffoldError(
+        raise RequestError(
             f"{file} is not a record of checksums that this release reads",
             code="record_invalid",
             hint="record the run again",

@@ -9,7 +9,7 @@ from typing import Any
 
 from scaffold.debug.checksums import PHASES, Checksum, Checksums, Key, read_checksums, whole
 from scaffold.debug.wording import cut, tensor_text
-from scaffold.errors import RequestError, ScaffoldError
+from scaffold.errors import RequestError
 from scaffold.report import Report
 
 # Later differences mostly follow from the first one.
@@ -63,8 +63,8 @@ def compare_runs(
         phases: What of a step to compare; everything where it is empty.
 
     Raises:
-        RequestError: The request names too many records, or ranks that are none.
-        ScaffoldError: A record cannot be read, or lacks the ranks.
+        RequestError: The request names too many records, or ranks that are none; a record cannot
+            be read, or lacks the ranks.
     """
     pairs = _pairs(records, root, _asked_ranks(ranks or ""))
     outcome = Comparison()
@@ -74,7 +74,7 @@ def compare_runs(
     places = {(names, key): at for names, first, _ in pairs for at, key in enumerate(first)}
     outcome.different.sort(key=lambda each: (each.key.step, places[each.sides, each.key]))
     if not outcome.same and not outcome.different:
-        raise ScaffoldError(
+        raise RequestError(
             "the two sides have no tensor in common",
             code="record_invalid",
             hint="record the same model, for the same steps",
@@ -124,7 +124,7 @@ def _asked_ranks(text: str) -> tuple[int, ...]:
 
 def _of_rank(checksums: dict[int, Checksums], rank: int, record: str) -> Checksums:
     if rank not in checksums:
-        raise ScaffoldError(
+        raise RequestError(
             f"{record} has no checksums of rank {rank}",
             code="record_invalid",
             hint=f"it has those of {', '.join(map(str, sorted(checksums)))}",

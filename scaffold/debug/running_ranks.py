@@ -87,7 +87,9 @@ def _below(pids: Iterable[int]) -> list[psutil.Process]:
             process.environ()
         except psutil.AccessDenied as error:
             raise RequestError(
-                f"process {pid} is another user's", code="usage", hint="run this as that user"
+                f"the environment of process {pid} cannot be read: permission denied",
+                code="usage",
+                hint="run this as the user of the process; a container also needs SYS_PTRACE",
             ) from error
         except GONE as error:
             raise RequestError(

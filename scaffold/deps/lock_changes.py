@@ -11,9 +11,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.files.git import git_output
+from scaffold.analysis.files.git import git_output, no_repository, run_git
 from scaffold.deps.pins import is_requirements
-from scaffold.errors import TargetError
+from scaffold.errors import RequestError
 
 _LOCK = re.compile(r"(^|/)(uv|poetry|pdm)[^/]*\.lock$|(^|/)pylock[^/]*\.toml$")
 _PINNING = re.compile(r"(^|/)(pyproject[^/]*\.toml|setup\.(py|cfg))$")
@@ -58,13 +58,16 @@ def lock_changes(files: Files, since: str) -> list[LockChange]:
     """Return what changed in a tree's locks and exact pins since a commit, by name.
 
     Raises:
-        TargetError: There is no such commit.
+        TargetError: The tree is in no repository.
+        RequestError: There is no such commit.
     """
+    if run_git(files.root, "rev-parse", "--git-dir").returncode:
+        raise no_repository(files.root)
     asked = ("rev-parse", "--verify", "--quiet", f"{since}^{{commit}}")
     if not git_output(files.root, *asked):
-        raise TargetError(
-            f"{files.root} has no commit {since}",
-            code="target_missing",
+        raise RequestError(
+            f"there is no commit {since!r} in this repository",
+            code="revision_unknown",
             hint="give --since the commit before the upgrade, such as HEAD~1 or main",
         )
     found: dict[tuple[str, str, str], list[str]] = {}

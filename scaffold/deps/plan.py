@@ -140,9 +140,13 @@ def _chosen_variants(
         known = [*specs, ALL_VARIANTS]
         if name not in chosen and len({frozenset(each) for each in specs.values()}) > 1:
             chosen[name] = ask(f"{name} is {told}", known) if ask is not None else ""
+        wrong = f"{name} differs between variants: {told}"
+        if name in named:
+            there = ", ".join(specs) or "none"
+            wrong = f"no variant {named[name]!r} pins {name}; those that do: {there}"
         if name in chosen and chosen[name] not in known:
             raise RequestError(
-                f"{name} differs between variants: {told or 'none pins it'}",
+                wrong,
                 code="variant_unclear",
                 hint=f"name one: {name}=={releases[name]}@{'|'.join(known)}",
             )

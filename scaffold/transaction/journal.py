@@ -152,7 +152,6 @@ def _parse(data: Mapping[str, Any], path: Path) -> Journal:
             f"{path} has journal schema {data['schema']}; this version reads up to "
             f"{JOURNAL_SCHEMA}",
             code="target_newer",
-            hint="pip install --upgrade areal-scaffold",
         )
     steps = tuple(
         JournalStep(_inside(step["path"]), _hash(step["before"]), _hash(step["after"]))

@@ -20,8 +20,8 @@ def list_templates(options: Options) -> Report:
     try:
         target = options.find()
     # Outside of a repository the built-in templates can be listed all the same.
-    except TargetError:
-        if options.target is not None:
+    except TargetError as error:
+        if options.target is not None or error.code != "target_missing":
             raise
         target = None
     catalogue = target.catalogue if target else catalogue_for(None)

@@ -16,7 +16,6 @@ CODES: dict[str, str] = {
     "rebase_conflict": "The branch conflicts with its base.",
     "remote_moved": "A remote branch changed after the last fetch.",
     "remote_unknown": "There is no such remote, or there are several and none was chosen.",
-    "repository_missing": "The folder is not in a git repository, or git refuses to use it.",
     "rules_invalid": "Rules or settings of the review are invalid.",
     "template_unknown": "There is no pull request template of this name.",
     "unmerged": "The index of the repository has conflicts.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from scaffold.analysis.python.annotations import spelled
-from scaffold.analysis.python.decorators import PROPERTIES, last_part
+from scaffold.analysis.python.decorators import KEEPING, PROPERTIES, has_decorator, last_part
 from scaffold.analysis.python.signatures import Signature, read_signature
 from scaffold.analysis.python.statements import statements
 from scaffold.syntax import parse
@@ -39,6 +39,13 @@ class Symbol(NamedTuple):
     is_public: bool
     digest: str
     """Of its whole text without layout and comments, so that a moved symbol is known again."""
+    decorators: tuple[str, ...] = ()
+    """As written."""
+
+    @property
+    def is_called_as_written(self) -> bool:
+        """Whether calls are those of its head: any decorator may put another thing in its place."""
+        return all(has_decorator((each,), *KEEPING) for each in self.decorators)
 
 
 def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
@@ -92,11 +99,13 @@ def _python_symbols(
         is_special = name.startswith("__") and name.endswith("__")
         is_shown = is_special or not name.startswith("_") if listed is None else name in listed
         is_seen = is_public and is_shown
+        marks: list[ast.expr] = getattr(node, "decorator_list", [])
         # Every definition begins with its decorators.
-        lines = [node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]
+        lines = [node.lineno, *(each.lineno for each in marks)]
         digest = hashlib.sha256(ast.dump(node).encode()).hexdigest()
         end = node.end_lineno or node.lineno
-        yield Symbol(f"{prefix}{name}", kind, head, min(lines), end, is_seen, digest)
+        written = tuple(ast.unparse(getattr(each, "func", each)) for each in marks)
+        yield Symbol(f"{prefix}{name}", kind, head, min(lines), end, is_seen, digest, written)
         if isinstance(node, ast.ClassDef):
             inner = f"{prefix}{name}."
             yield from _python_symbols(node.body, inner, is_public=is_seen, listed=None)
@@ -178,11 +187,12 @@ class SymbolChange:
 
     @property
     def breaks(self) -> str | None:
-        """Why callers break, where that is certain; None elsewhere."""
+        """Why callers of what is public break, where that is certain; None elsewhere."""
+        if self.old is None or not self.old.is_public:
+            return None
         if self.new is None:
             return f"{self.name} is gone"
-        is_head = self.old is not None and self.how == "head"
-        return why_calls_break(self.old, self.new) if self.old is not None and is_head else None
+        return why_calls_break(self.old, self.new) if self.how == "head" else None
 
     @property
     def place(self) -> str:
@@ -248,6 +258,8 @@ def why_calls_break(old: Symbol, new: Symbol) -> str | None:
         return None
     if old.kind != new.kind:
         return f"{new.name} is a {new.kind} and no {old.kind}"
+    if not (old.is_called_as_written and new.is_called_as_written):
+        return None
     if old.head.startswith("async ") != new.head.startswith("async "):
         word = "a coroutine" if new.head.startswith("async ") else "no coroutine"
         return f"{new.name} is {word} now"

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from scaffold.analysis.files.git import git_environment, run_git
+from scaffold.analysis.files.git import git_environment, no_repository, run_git
 from scaffold.analysis.files.revision import Objects
 from scaffold.errors import RequestError, ScaffoldError, TargetError
 from scaffold.vcs.signals import listening
@@ -162,10 +162,7 @@ def open_repository(folder: Path) -> Repository:
     done = run_git(folder, "rev-parse", *asked)
     said = _one_line(done.stderr)
     if "not a git repository" in said:
-        raise _unusable(
-            f"{str(folder)!r} lies in no git repository",
-            "run it inside of one, or name it with --target; `git init` makes one",
-        )
+        raise no_repository(folder)
     rows = done.stdout.decode("utf-8", "surrogateescape").splitlines()
     if rows[1:2] == ["true"]:
         raise _unusable(

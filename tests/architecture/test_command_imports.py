@@ -61,7 +61,7 @@ FAILING = {
     "commit-msg --target /": (1, "pathspec"),
     "pr --target /": (1, "pathspec"),
     "debug run -- no-such-program": (2, "psutil"),
-    "debug compare a b": (1, ""),
+    "debug compare a b": (2, ""),
     "debug env --mesh wrong": (2, "psutil"),
 }
 # The words before the cursor where a shell asks for completions.

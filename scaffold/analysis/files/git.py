@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
-from scaffold.errors import ScaffoldError
+from scaffold.errors import ScaffoldError, TargetError
 
 SETTINGS = (
     "core.fsmonitor=",  # empty is off for every git; otherwise it names a program
@@ -121,6 +121,15 @@ def git_output(folder: Path, *argv: str) -> bytes | None:
     except ScaffoldError:
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+def no_repository(folder: Path) -> TargetError:
+    """Return the error of a command that needs git's history where there is none."""
+    return TargetError(
+        f"{str(folder)!r} is not in a git repository",
+        code="repository_missing",
+        hint="run it inside one, or name one with --target; `git init` makes one",
+    )
 
 
 def _end(process: subprocess.Popen[bytes], *, has_group: bool) -> None:

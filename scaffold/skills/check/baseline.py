@@ -70,7 +70,6 @@ def read_baseline(path: Path) -> list[dict[str, str]]:
         raise RequestError(
             f"the baseline {path} has the schema {schema}; this tool knows {SCHEMA}",
             code="target_newer",
-            hint="upgrade areal-scaffold",
         )
     return rows
 

@@ -112,7 +112,7 @@ def find_branch(repository: Repository, base: Base) -> BranchState:
         raise RequestError(
             f"no branch is checked out: HEAD is detached at {head[:9]}",
             code="branch_missing",
-            hint="make one of it: git switch -c NAME",
+            hint="make a branch of it: git switch -c NAME",
         )
     # Nothing for unrelated histories.
     merge_base = repository.look("merge-base", base.commit, head) or None

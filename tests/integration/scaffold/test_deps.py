@@ -571,5 +571,5 @@ def test_a_summary_of_what_did_not_change_says_so(tree: Path) -> None:
     done = CliRunner().invoke(main, ["deps", "summary", "--target", str(tree)])
     assert (done.exit_code, "No lock and no exact pin changed." in done.stdout) == (0, True)
     assert (
-        deps(tree, "summary", "--since", "nowhere", status=1)["error"]["code"] == "target_missing"
+        deps(tree, "summary", "--since", "nowhere", status=2)["error"]["code"] == "revision_unknown"
     )

@@ -151,6 +151,14 @@ def test_a_keyword_that_callers_still_pass_is_a_finding(repository: Repository) 
     assert report["severity"] == "HIGH"
 
 
+def test_only_what_is_public_breaks_callers_outside(repository: Repository) -> None:
+    repository.commit({"pkg/own.py": "def _cut(a): ...\n\n\ndef cut(a): ...\n"})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/own.py": "def _cut(a, b): ...\n\n\ndef cut(a, b): ...\n"})
+    told = {each["name"]: each["breaks"] for each in repository.review()["symbols"]}
+    assert told == {"_cut": None, "cut": "cut requires 'b'"}
+
+
 def test_a_parameter_that_a_constructor_now_needs_is_found_through_aliases(
     repository: Repository,
 ) -> None:

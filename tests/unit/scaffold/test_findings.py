@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from scaffold.errors import ScaffoldError
 from scaffold.findings import (
     FORMATS,
     Finding,
@@ -14,6 +15,7 @@ from scaffold.findings import (
     human_rows,
     to_github,
     to_sarif,
+    write_failure,
     write_findings,
 )
 from scaffold.report import Report
@@ -62,6 +64,24 @@ def test_annotations_escape_what_github_would_read() -> None:
         "::error file=c.md,line=1,col=1,title=two::'y' is one\n"
     )
     assert to_github([SECOND.at("note")]).startswith("::notice ")
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ("", "there is no 'x'"),
+        ("name a folder", "there is no 'x'\nhint: name a folder"),
+        ("pip install x:\n    y", "there is no 'x'\nhint: pip install x:\n    y"),
+    ],
+)
+def test_a_failure_and_its_hint_are_two_lines(hint: str, told: str) -> None:
+    error = ScaffoldError("there is no 'x'", code="fault", hint=hint)
+    run = json.loads(write_failure("sarif", "review", error))["runs"][0]
+    (notice,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert notice["message"]["text"] == told
+    shown = told.replace("\n", "%0A")
+    annotation = write_failure("github", "review", error)
+    assert annotation == f"::error title=fault::{shown}\n"
 
 
 def test_people_read_the_place_first() -> None:

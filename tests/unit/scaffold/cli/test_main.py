@@ -103,6 +103,62 @@ def test_what_only_reads_reports_in_the_schema_too(in_project: Path, command: st
     assert text.stdout
 
 
+@pytest.mark.parametrize("table", ["schema = 99", "schema = 1\npackage = 3", "schema ="])
+def test_a_table_that_is_wrong_stops_the_list_too(in_project: Path, table: str):
+    (in_project / "pyproject.toml").write_text(f"[tool.scaffold]\n{table}\n")
+    status, report = run_json("list")
+    assert (status, report["ok"]) == (1, False)
+    assert report["error"] == run_json("target")[1]["error"]
+
+
+def test_templates_are_listed_where_there_is_no_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    status, report = run_json("list")
+    assert (status, report["ok"], report["units"], report["target"]) == (0, True, [], None)
+    assert report["kinds"]
+
+
+FAILING = [
+    "skills check --target nope", "skills check --nope", "deps plan x",
+    "deps summary --target nope", "docs plan --target nope", "debug compare nope nope",
+    "debug flight nope", "archon coverage --target nope", "review --target nope",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", FAILING)
+def test_a_failure_names_the_whole_command(in_project: Path, line: str):
+    words = line.split()
+    status, report = run_json(*words)
+    assert status
+    assert report["command"] == " ".join(words[: 1 if words[0] == "review" else 2])
+
+
+def test_a_failure_before_a_command_names_its_group(in_project: Path):
+    assert run_json("skills", "nope")[1]["command"] == "skills"
+    assert run_json("debug")[1]["command"] == "debug"
+    assert run_json("nope")[1]["command"] == "nope"
+
+
+@pytest.mark.parametrize(
+    "line", ["compare nope nope", "flight nope", "compare a b --target nope", "flight a"]
+)
+def test_what_cannot_be_diagnosed_is_no_verdict(in_project: Path, line: str):
+    (in_project / "a").mkdir()
+    assert run_json("debug", *line.split())[0] == 2
+
+
+def test_a_name_keeps_its_capital_in_a_sentence():
+    assert "trinity (Trinity-RFT plugins)" in " ".join(run("new", "--help").stdout.split())
+
+
+def test_a_summary_wants_a_repository(in_project: Path):
+    status, report = run_json("deps", "summary")
+    assert (status, report["error"]["code"]) == (1, "repository_missing")
+    assert report["error"]["message"] == f"{str(in_project)!r} is not in a git repository"
+
+
 REFUSED = [
     (["add-reward", "class"], 2, "name_keyword"),
     (["add-reward", "a/b"], 2, "name_path"),

@@ -10,7 +10,7 @@ import pytest
 
 from scaffold.debug.checksums import Checksum, whole
 from scaffold.debug.compare import compare_runs, difference
-from scaffold.errors import RequestError, ScaffoldError
+from scaffold.errors import RequestError
 
 
 def row(phase: str, name: str, checksum: int = 1, **fields: Any) -> dict[str, Any]:
@@ -143,15 +143,15 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "5.sums.jsonl").write_text('{"step": 1}\n')
     for other in ("nowhere", "empty", "odd"):
-        with pytest.raises(ScaffoldError) as caught:
+        with pytest.raises(RequestError) as caught:
             compare(good, str(tmp_path / other))
         assert caught.value.code == "record_invalid"
     for ranks in ("0,7", "7"):
-        with pytest.raises(ScaffoldError):
+        with pytest.raises(RequestError):
             compare(good, good, ranks=ranks)
     with pytest.raises(RequestError):
         compare(good, ranks="one")
     with pytest.raises(RequestError):
         compare(good)
-    with pytest.raises(ScaffoldError, match="no tensor in common"):
+    with pytest.raises(RequestError, match="no tensor in common"):
         compare(good, record(tmp_path / "b", [row("forward", "other")]))

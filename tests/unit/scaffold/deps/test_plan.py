@@ -83,8 +83,12 @@ def test_variants_that_differ_are_asked_about_or_refused(tmp_path: Path) -> None
     with pytest.raises(RequestError, match=r"==1\.2 in gpu, ==1\.0 in default") as refused:
         planned(tmp_path, "toolbox==2.0")
     assert refused.value.code == "variant_unclear"
-    with pytest.raises(RequestError, match="differs between variants"):
+    with pytest.raises(
+        RequestError, match=r"no variant 'cpu' pins toolbox; those that do: gpu, default"
+    ) as no:
         planned(tmp_path, "toolbox==2.0@cpu")
+    assert no.value.code == "variant_unclear"
+    assert no.value.hint == "name one: toolbox==2.0@gpu|default|all"
     answered = planned(tmp_path, "toolbox==2.0", ask=lambda found, known: known[0])
     assert [each["file"] for each in answered["pins"]] == ["pyproject.gpu.toml"]
 

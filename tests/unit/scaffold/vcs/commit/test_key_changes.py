@@ -29,6 +29,7 @@ def between(folder: Path, before: Files, after: Files) -> tuple[KeyChanges, list
 
 
 CODE = 'class Engine:\n    """Runs."""\n\n    def run(self, rows):\n        return rows\n'
+COMMAND = "@click.command()\n@click.option('--x')\n"
 BIG = "def big(rows):\n" + "".join(f"    rows.append({n})\n" for n in range(20))
 
 # What the files were, what they are, the lines that are told, and what breaks.
@@ -51,6 +52,13 @@ CASES: dict[str, tuple[Files, Files, list[str], list[str]]] = {
         {"a.py": CODE}, {"a.py": CODE.replace("rows):", "rows, size):")},
         ["change method Engine.run: run(self, rows) -> run(self, rows, size) (a.py)"],
         ["Engine.run requires 'size'"],
+    ),
+    "a command and a fixture": (
+        {"a.py": f"{COMMAND}def cli(x): ...\n\n\n@pytest.fixture\ndef ours(): ...\n"},
+        {"a.py": f"{COMMAND}@click.option('--y')\ndef cli(x, y): ...\n\n\n"
+                 "@pytest.fixture\ndef ours(tmp_path): ...\n"},
+        ["change function cli: cli(x) -> cli(x, y) (a.py)",
+         "change function ours: ours() -> ours(tmp_path) (a.py)"], [],
     ),
     "moved": (
         {"a.py": CODE + "X = 1\n", "b.py": "Y = 1\n"},
@@ -125,6 +133,26 @@ def test_calls_that_break(old: str, new: str, why: str | None) -> None:
     assert symbols[0]
     assert symbols[1]
     assert why_calls_break(symbols[0][0], symbols[1][0]) == why
+
+
+@pytest.mark.parametrize(
+    ("decorators", "breaks"),
+    [
+        ("@click.command()", False),
+        ("@click.command('x')\n@click.option('--b')", False),
+        ("@pytest.fixture", False),
+        ("@app.route('/f').here", False),
+        ("@staticmethod\n@other", False),
+        ("@functools.lru_cache(maxsize=None)", True),
+        ("@torch.no_grad()\n@contextmanager", True),
+    ],
+)
+def test_what_a_decorator_makes_may_be_called_otherwise(decorators: str, breaks: bool) -> None:
+    heads = ("def f(a): ...\n", "def f(a, b): ...\n")
+    old, new = (read_symbols("x.py", f"{decorators}\n{head}") for head in heads)
+    assert old
+    assert new
+    assert why_calls_break(old[0], new[0]) == ("f requires 'b'" if breaks else None)
 
 
 def test_a_coroutine_is_another_thing() -> None:
