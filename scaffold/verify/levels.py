@@ -156,8 +156,9 @@ def _judge_tests(
     elif findings and all(
         _awaits_author(problem, bench.target.root, todos) for _, problem in problems
     ):
-        waiting = "1 test waits" if len(findings) == 1 else f"{len(findings)} tests wait"
-        return not_run("tests", f"{waiting} for the author: {findings[0].message}")
+        many = f"{len(findings)} tests wait for the author"
+        waiting = many if len(findings) > 1 else "1 test waits for the author"
+        return not_run("tests", f"{waiting}: {findings[0].message}")
     elif done.status and not findings:
         findings = [failed("pytest", f"pytest {done.describe()}:\n{done.last_lines()}")]
     note = f", {len(skipped)} skipped" if skipped else ""

@@ -117,12 +117,12 @@ def test_a_wrong_manifest_is_refused_with_file_and_key(
     assert message in refusal.value.message
 
 
-def test_a_manifest_of_a_newer_version_asks_for_an_upgrade(templates: Path):
+def test_a_manifest_of_a_newer_version_asks_for_a_newer_tool(templates: Path):
     (templates / "loss" / "kind.toml").write_text(KIND.replace("schema = 1", "schema = 99"))
     with pytest.raises(TemplateError) as refusal:
         load_kind("loss")
     assert refusal.value.code == "target_newer"
-    assert "upgrade" in refusal.value.hint
+    assert "newer" in refusal.value.hint
 
 
 def test_unknown_kinds_and_styles_suggest_the_nearest():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,7 +91,7 @@ def test_a_test_that_runs_into_an_open_place_waits_for_the_author(
     places = (Todo(source, "answer", "answer it"), Todo(test, "test_it", "try it"))
     for place in places:
         (project / base_path(unit.kind, unit.name, place.file)).unlink()
-    level = run_tests(Bench(find_target(project), PYTHON, Limits(60)), replace(unit, todos=places))
+    level = run_tests(Bench(find_target(project), PYTHON, Limits(60)), unit._replace(todos=places))
     assert (level.status, level.reason.startswith(told)) == (status, True), level.reason
 
 
