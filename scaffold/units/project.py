@@ -16,6 +16,7 @@ from urllib.request import url2pathname
 from packaging.requirements import Requirement
 
 from scaffold.analysis.files.git import run_git
+from scaffold.analysis.project.project import normal_name
 from scaffold.errors import ConflictError, RequestError, ScaffoldError, TargetError
 from scaffold.report import Report
 from scaffold.target.target import (
@@ -62,11 +63,12 @@ def imported_packages() -> set[str]:
     project = table["project"]
     extras = [each for rows in project["optional-dependencies"].values() for each in rows]
     required = [*table["build-system"]["requires"], *project["dependencies"], *extras]
-    names = {re.sub(r"[-_.]+", "-", Requirement(each).name).lower() for each in required}
+    names = {normal_name(Requirement(each).name) for each in required}
     found = {name.replace("-", "_") for name in names}
-    # A distribution may be imported by another name (Pillow as PIL), which it tells once installed.
+    # Once it is installed, the other name that a distribution is imported by is known, too, as PIL
+    # of Pillow is.
     for module, owners in metadata.packages_distributions().items():
-        if names & {re.sub(r"[-_.]+", "-", each).lower() for each in owners}:
+        if names & set(map(normal_name, owners)):
             found.add(module.lower())
     for file in folder.rglob("*.py.jinja"):
         found |= {each.lower() for each in IMPORTED.findall(file.read_text("utf-8"))}

@@ -56,7 +56,7 @@ def open_todos(root: Path, unit: Unit) -> tuple[OpenTodo, ...]:
     return tuple(found)
 
 
-def stands_at(root: Path, todos: Iterable[OpenTodo], file: str, line: int) -> bool:
+def is_marked(root: Path, todos: Iterable[OpenTodo], file: str, line: int) -> bool:
     """Return whether a line of a file is one of those that open todos mark."""
     text = _text(root / file)
     symbols = [todo.symbol for todo in todos if todo.file == file]

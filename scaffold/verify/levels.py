@@ -17,7 +17,7 @@ from scaffold.errors import TargetError
 from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
-from scaffold.units.todos import OpenTodo, open_todos, stands_at
+from scaffold.units.todos import OpenTodo, is_marked, open_todos
 from scaffold.verify.checks import Check, Level, failed, judged, not_needed, not_run
 from scaffold.verify.interpreter import PROBED, Interpreter
 from scaffold.verify.process import Finished, run_limited
@@ -173,7 +173,7 @@ def _awaits_author(problem: ElementTree.Element, root: Path, todos: Sequence[Ope
         return True
     calls = list(CALL.finditer(problem.text or ""))
     is_raised = "NotImplementedError" in line and bool(calls)
-    return is_raised and stands_at(root, todos, calls[-1]["file"], int(calls[-1]["line"]))
+    return is_raised and is_marked(root, todos, calls[-1]["file"], int(calls[-1]["line"]))
 
 
 def _is_of(case: ElementTree.Element, files: Sequence[str]) -> bool:

@@ -79,7 +79,7 @@ def _marked(root: Path, path: str) -> list[Todo]:
     try:
         found = find_todos(path, (root / path).read_text(encoding="utf-8-sig"))
     except (SyntaxError, ValueError):
-        return []  # the static level says so
+        return []  # which the static level reports
     return [Todo(path, each.symbol, each.why) for each in found]
 
 

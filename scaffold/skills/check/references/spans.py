@@ -174,7 +174,7 @@ def _in_words(block: Block) -> Iterator[Reference]:
 
 
 def _worded(path: str, lines: re.Match[str] | None) -> tuple[str, Named | Anchor]:
-    """Return what a path is that stands in plain words, with the lines that are given with it."""
+    """Return what a path in plain words is, with the lines that are given with it."""
     if lines is None:
         return "path", Named(path)
     line, end = int(lines["line"]), int(lines["end"] or lines["line"])
