@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+from tests.reports import REPORTS
+
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "docs" / "schema" / "report.schema.json"
 
 
 def scaffold(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -120,7 +120,7 @@ def test_an_add_that_verifies_prints_one_object_with_both_outcomes(project: Path
     done = scaffold("add-reward", "last", "--take", "last_line", "--verify", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    jsonschema.validate(report, json.loads(SCHEMA.read_text()))
+    REPORTS.validate(report)
     assert (report["verdict"], report["command"]) == ("ok", "add-reward")
     assert report["registered"][0]["key"] == "last"
     yours = scaffold("add-reward", "mine", "--take", "yours", "--verify", "--json", cwd=project)

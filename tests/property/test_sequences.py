@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -38,11 +37,10 @@ from scaffold.units.project import new_project
 from scaffold.units.remove import remove_unit
 from scaffold.units.status import fix_registries, show_status
 from scaffold.units.update import update_units
+from tests.reports import REPORTS
 
 ROOT = Path(__file__).parents[2]
 LAYOUTS = ROOT / "tests" / "fixtures" / "layouts"
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
-VALID = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 
 Tree = dict[str, bytes | None]
 Group = tuple[str, str, str]
@@ -151,7 +149,7 @@ class Sequences(RuleBasedStateMachine):
             return None
         assert tree(self.root) == before
         report = command(self.options())
-        VALID.validate(json.loads(json.dumps(report.to_json())))
+        REPORTS.validate(json.loads(json.dumps(report.to_json())))
         for each in ("ok", "changes", "registered", "next"):
             assert getattr(told, each) == getattr(report, each), each
         after = tree(self.root)
@@ -169,6 +167,12 @@ class Sequences(RuleBasedStateMachine):
         found = [(each, path) for _, each in sorted(self.made.items()) for path in each.states]
         made, path = found[number % len(found)]
         return made, path
+
+    def put(self, path: str, state: str) -> None:
+        """Note what became of a file, for every unit that has it: some serve several."""
+        for each in self.made.values():
+            if path in each.states:
+                each.states[path] = state
 
     def current(self, made: Made) -> dict[str, int]:
         return {key: self.versions.get(key, version) for key, version in made.versions.items()}
@@ -193,10 +197,13 @@ class Sequences(RuleBasedStateMachine):
             self.rows.setdefault(group_of(entry), tables[group_of(entry)])
             self.rows[group_of(entry)].add(_plain(entry.key, entry.shape))
         versions = {use.id: use.version for use in unit.templates}
-        states = {file.path: "untouched" for file in unit.files}
+        known = [each for made in self.made.values() for each in made.states.items()]
+        edited = {path for path, state in known if state == "edited"}
+        states = dict.fromkeys((file.path for file in unit.files), "untouched")
         self.leftovers -= set(states)
-        made = Made(unit, answers, states, versions)
-        self.made[unit.id] = made
+        made = self.made[unit.id] = Made(unit, answers, states, versions)
+        for path in states:  # a file that another unit lost is there again
+            self.put(path, "edited" if path in edited else "untouched")
         return made
 
     def _tables(self, kind: str) -> dict[Group, set[str]]:
@@ -270,14 +277,16 @@ class Sequences(RuleBasedStateMachine):
         named = [made.unit.id] if discard else []
         report = self.run(lambda options: remove_unit(made.unit.id, named, options))
         assert report is not None
-        edited = {path for path, state in made.states.items() if state == "edited"}
+        others = [each for each in self.made.values() if each is not made]
+        shared = {path for each in others for path in each.states}
+        edited = {path for path in made.states.keys() - shared if made.states[path] == "edited"}
         if edited and discard:
             (text,) = [text for text in report.warnings if "were copied to" in text]
             saved = Path(text.partition("were copied to ")[2].partition(" before")[0])
             places = {self.root / path: saved / path for path in edited}
             self.mine = {mark: places.get(place, place) for mark, place in self.mine.items()}
         self.leftovers |= set() if discard else edited
-        for path in made.states:
+        for path in made.states.keys() - shared:
             assert (self.root / path).exists() == (path in edited and not discard)
         self._forget(made)
 
@@ -356,7 +365,7 @@ class Sequences(RuleBasedStateMachine):
         else:
             rows.insert(0 if where == "start" else len(rows), line)
         (self.root / path).write_bytes("".join(rows).encode())
-        made.states[path] = "edited"
+        self.put(path, "edited")
         self.mine[mark] = self.root / path
 
     @rule(number=PICK)
@@ -366,15 +375,15 @@ class Sequences(RuleBasedStateMachine):
         base = base_path(made.unit.kind, made.unit.name, path)
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_bytes((self.root / base).read_bytes())
-        made.states[path] = "untouched"
+        self.put(path, "untouched")
         self._give_up(path)
 
     @rule(number=PICK)
     @precondition(lambda self: self.made)
     def person_deletes(self, number: int) -> None:
-        made, path = self.pick_file(number)
+        _, path = self.pick_file(number)
         (self.root / path).unlink(missing_ok=True)
-        made.states[path] = "missing"
+        self.put(path, "missing")
         self._give_up(path)
 
     def _give_up(self, path: str) -> None:
@@ -453,7 +462,7 @@ class Sequences(RuleBasedStateMachine):
 
     def _status_agrees(self) -> None:
         report = show_status(self.options())
-        VALID.validate(json.loads(json.dumps(report.to_json())))
+        REPORTS.validate(json.loads(json.dumps(report.to_json())))
         rows = {row["id"]: row for row in report.extra["units"]}
         assert rows.keys() == self.made.keys()
         for unit_id, made in self.made.items():

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
 from scaffold.cli.main import main
+from tests.reports import REPORTS
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 
 
 class Outcome(NamedTuple):
@@ -39,7 +38,7 @@ def run_scaffold(folder: Path, *argv: str) -> Outcome:
         raise done.exception
     report = json.loads(done.stdout) if "--json" in argv else {}
     if report:
-        jsonschema.validate(report, SCHEMA)
+        REPORTS.validate(report)
     return Outcome(done.exit_code, report, done.stdout + done.stderr)
 
 

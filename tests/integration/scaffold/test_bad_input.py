@@ -17,15 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from scaffold.cli.main import main
 from scaffold.errors import HINTS, declared_codes
 from scaffold.transaction.state import locked
+from tests.reports import REPORTS
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 
 Setup = Callable[[Path], object]
 Row = tuple[str, Setup | None, list[str]]
@@ -360,7 +359,7 @@ def tree(folder: Path) -> dict[str, bytes | str | None]:
 def check_error(status: int, out: str, err: str, code: str) -> dict[str, Any]:
     """Checks what every refusal has to be, and returns its error."""
     report = json.loads(out)  # one object and nothing else
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     error = report["error"]
     assert (report["ok"], error["code"]) == (False, code), error
     assert status in (1, 2)
@@ -489,7 +488,7 @@ def test_a_draft_is_not_written_unasked(root: Path) -> None:
     argv = ["init", "--like", "my_rl/reward/sums.py", "--kind", "prize", "--json"]
     status, out, _ = end(start(root, *argv))
     report = json.loads(out)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     assert (status, report["error"]["code"]) == (1, "unconfirmed")
     assert "--yes" in report["error"]["hint"]
     assert tree(root) == before
@@ -547,7 +546,7 @@ def test_ctrl_c_while_another_command_writes(root: Path) -> None:
         process.send_signal(signal.SIGINT)
         status, out, err = end(process)
     report = json.loads(out)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     assert (status, report["error"]["code"]) == (130, "aborted")
     assert "Traceback" not in err
     assert tree(root) == before

@@ -10,24 +10,21 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from scaffold.cli.main import main
 from scaffold.vcs.commit.conventional import SUBJECT_GAP, TYPE_GAP, WHY
 from tests.integration.scaffold.git_places import (
     ENV,
-    ROOT,
     commit,
     git,
     make_repository,
     whole_tree,
 )
+from tests.reports import REPORTS
 from tests.sarif import Place, read_places
 
 pytestmark = pytest.mark.heavy
-
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 
 
 def run(folder: Path, *argv: str) -> tuple[int, dict[str, Any]]:
@@ -37,7 +34,7 @@ def run(folder: Path, *argv: str) -> tuple[int, dict[str, Any]]:
     with streams[0], streams[1], pytest.raises(SystemExit) as end:
         main(["commit-msg", "--json", "--target", str(folder), *argv])
     report = json.loads(printed.getvalue())
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     return int(end.value.code or 0), report
 
 

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -18,12 +17,12 @@ from scaffold.cli.main import main
 from scaffold.deps.use import SEVERITIES
 from tests.deps_places import NEW, OLD, TREE, make_sdist, make_wheel, use_index, write
 from tests.integration.scaffold.git_places import ENV, commit, git
+from tests.reports import REPORTS
 from tests.sarif import read_places
 
 pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 
 
 def deps(folder: Path, *argv: str, status: int = 0) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def deps(folder: Path, *argv: str, status: int = 0) -> dict[str, Any]:
     done = CliRunner().invoke(main, ["deps", *argv, "--target", str(folder), "--json"])
     assert done.exit_code == status, done.stdout + done.stderr
     report = json.loads(done.stdout)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     assert report["ok"] == (status == 0)
     return {**report, **report.get("deps", {})}
 

@@ -12,17 +12,16 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
 from scaffold.cli.main import main
+from tests.reports import REPORTS
 from tests.sarif import Place, read_places
 
 pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 GUIDE = "# Guide\n\nRun `make`.\n\n## Steps\n\n1. One reward.\n2. Two.\n"
 CHINESE = "# 指南\n\n运行 `make`。\n\n## 步骤\n\n1. 一个 reward。\n2. 两个。\n"
 
@@ -36,7 +35,7 @@ def report(folder: Path, *argv: str, status: int = 0) -> dict[str, Any]:
     done = scaffold(folder, "docs", *argv, "--json")
     assert done.exit_code == status, done.stdout + done.stderr
     found = json.loads(done.stdout)
-    jsonschema.validate(found, SCHEMA)
+    REPORTS.validate(found)
     assert found["ok"] == (status == 0)
     return {**found, **found.get("docs", {})}
 

@@ -15,7 +15,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jsonschema
 import pytest
 
 from scaffold.cli.main import main
@@ -24,7 +23,6 @@ from scaffold.vcs.pull_request.command import Options, pull_request
 from scaffold.vcs.pull_request.github import Fork, fork_of
 from tests.integration.scaffold.git_places import (
     ENV,
-    ROOT,
     commit,
     everything,
     gh_calls,
@@ -33,10 +31,10 @@ from tests.integration.scaffold.git_places import (
     make_repository,
     whole_tree,
 )
+from tests.reports import REPORTS
 
 pytestmark = pytest.mark.heavy
 
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 REWRITE = ("--rewrite", "--yes")
 PUSH = ("--rewrite", "--push", "--yes")
 
@@ -56,7 +54,7 @@ class Place(NamedTuple):
         with streams[0], streams[1], pytest.raises(SystemExit) as end:
             main(["pr", "--json", "--target", str(self.here), *argv])
         report = json.loads(printed.getvalue())
-        jsonschema.validate(report, SCHEMA)
+        REPORTS.validate(report)
         return int(end.value.code or 0), report
 
     def env(self) -> dict[str, str]:

@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
 from scaffold.cli.main import main
+from tests.reports import REPORTS
 from tests.sarif import Place, read_places
 from tests.unit.scaffold.verify.test_process import ends
 
-from .conftest import SCHEMA, Outcome, run_scaffold
+from .conftest import Outcome, run_scaffold
 
 pytestmark = pytest.mark.heavy
 
@@ -113,7 +113,7 @@ class Repository:
         """Runs the command in this process, as a person would on the command line."""
         done = CliRunner().invoke(main, ["review", *argv, "--target", str(self.folder), "--json"])
         report = json.loads(done.stdout)
-        jsonschema.validate(report, SCHEMA)
+        REPORTS.validate(report)
         return Outcome(done.exit_code, report, done.output)
 
     def state(self) -> dict[str, tuple[int, str]]:

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+
+from tests.reports import REPORTS
 
 pytestmark = pytest.mark.heavy
 
@@ -76,8 +77,7 @@ def check(folder: Path, *argv: str, **env: str) -> subprocess.CompletedProcess[s
 def checked_json(folder: Path, *argv: str) -> dict[str, Any]:
     done = check(folder, "--json", *argv)
     loaded: dict[str, Any] = json.loads(done.stdout)
-    schema = json.loads((ROOT / "docs/schema/report.schema.json").read_text())
-    jsonschema.validate(loaded, schema)
+    REPORTS.validate(loaded)
     assert done.returncode == (0 if loaded["ok"] else 1)
     return loaded
 

@@ -15,16 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from scaffold.cli.main import main
 from scaffold.skills.pack.sync import sync_skills
+from tests.reports import REPORTS
 
 pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 LOCK = ".scaffold/skills-lock.toml"
 HEAD = "---\nname: {name}\ndescription: Does it.\n{more}---\n\n# Do it\n"
 
@@ -71,7 +70,7 @@ def run(target: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
         with pytest.raises(SystemExit) as done:
             main(["skills", "install", *argv, "--json"])
         report = json.loads(capfd.readouterr().out)
-        jsonschema.validate(report, SCHEMA)
+        REPORTS.validate(report)
         return int(done.value.code or 0), report
 
     return install

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psutil
 import pytest
 
 from scaffold.debug.stacks import spy
-from tests.integration.scaffold.debug.test_debug_run import JOBS, ROOT, SCHEMA
+from tests.integration.scaffold.debug.test_debug_run import JOBS, ROOT
+from tests.reports import REPORTS
 
 pytestmark = pytest.mark.heavy
 
@@ -70,7 +70,7 @@ def attach(*argv: object) -> tuple[int, dict[str, Any], str]:
         text=True,
     )
     report = json.loads(done.stdout)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     return done.returncode, report.get("debug", report), done.stderr
 
 

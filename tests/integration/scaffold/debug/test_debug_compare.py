@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+
+from tests.reports import REPORTS
 
 ROOT = Path(__file__).parents[4]
 TRAINING = Path(__file__).parent / "training.py"
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 
 
@@ -29,7 +29,7 @@ def scaffold(folder: Path, *argv: str) -> tuple[int, dict[str, Any]]:
     )
     assert "Traceback" not in done.stderr or "huge" in argv, done.stderr
     report = json.loads(done.stdout)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     return done.returncode, report["debug"]
 
 

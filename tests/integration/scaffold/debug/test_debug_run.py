@@ -12,15 +12,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psutil
 import pytest
+
+from tests.reports import REPORTS
 
 pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[4]
 JOBS = Path(__file__).parent / "jobs.py"
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 LIMIT_S = 30.0
 """What each job may take, from its start to the verdict."""
 
@@ -77,7 +77,7 @@ def watch(
         text=True,
     )
     report = json.loads(done.stdout)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     return done.returncode, report["debug"], done.stderr
 
 

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -18,10 +17,10 @@ from scaffold.units.ledger import find_unit
 from scaffold.verify.checks import Level, not_run
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.static import check_static
+from tests.reports import REPORTS
 from tests.unit.scaffold.archon.conftest import ARCHON, TABLE, Bench
 
 ROOT = Path(__file__).parents[4]
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 TEST = "tests/unit/experimental/archon/models/test_foo.py"
 FILES = {
     f"{ARCHON}/foo/{name}.py" for name in ("__init__", "spec", "model/model", "infra/parallelize")
@@ -32,7 +31,7 @@ def run(root: Path, *argv: str) -> tuple[int, dict[str, Any]]:
     """Runs a command on the target and returns its status and its JSON report."""
     done = CliRunner().invoke(main, [*argv, "--target", str(root), "--json"])
     report = json.loads(done.stdout)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     return done.exit_code, report
 
 

@@ -7,12 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from scaffold.cli.main import main
-
-SCHEMA = json.loads((Path(__file__).parents[5] / "docs/schema/report.schema.json").read_text())
+from tests.reports import REPORTS
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +25,7 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[Any, dict[str, 
     with pytest.raises(SystemExit) as caught:
         main([*argv, "--json"])
     report = json.loads(capsys.readouterr().out)
-    jsonschema.validate(report, SCHEMA)
+    REPORTS.validate(report)
     return caught.value.code, report
 
 

@@ -6,14 +6,12 @@ import json
 import subprocess
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
 from scaffold.cli.main import main
 from scaffold.vcs.commit.check import comment_mark
-
-SCHEMA = Path(__file__).parents[5] / "docs" / "schema" / "report.schema.json"
+from tests.reports import REPORTS
 
 
 def check(folder: Path, text: str, *options: str) -> Result:
@@ -47,7 +45,7 @@ def test_a_fault_is_shown_with_its_line_and_a_mark(folder: Path) -> None:
 def test_the_report_is_one_object(folder: Path) -> None:
     done = check(folder, "feature: add x\n", "--json")
     report = json.loads(done.output)
-    jsonschema.validate(report, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    REPORTS.validate(report)
     (problem,) = report["problems"]
     assert not report["ok"]
     assert (problem["file"], problem["line"], problem["rule"]) == ("COMMIT_EDITMSG", 1, "type")
