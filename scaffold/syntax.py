@@ -12,7 +12,6 @@ import io
 import re
 import tokenize
 import warnings
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,8 +40,7 @@ class NewerSyntaxError(SyntaxError):
     """A source is sound, and too new to be read."""
 
 
-@dataclass
-class TypeParameter:
+class TypeParameter(NamedTuple):
     """A type parameter in a tree that came through LibCST; ``name`` as in `ast.TypeVar`."""
 
     name: str
@@ -161,7 +159,7 @@ def _operands(node: ast.expr | None) -> list[ast.expr]:
     return [] if node is None else [node]
 
 
-_QUOTED = re.compile(r"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*|[ \t]+")
+_QUOTED = r"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*|[ \t]+"
 _MAX_DEPTH = 100
 _MAX_ELIFS = 500
 _MAX_OPERANDS_LENGTH = 6000
@@ -170,7 +168,7 @@ _MAX_OPERANDS_LENGTH = 6000
 def _is_deep(text: str) -> bool:
     """Return whether a source is nested as no person writes; LibCST's parser crashes on it."""
     depth = length = 0
-    code = _QUOTED.sub("", text)
+    code = re.sub(_QUOTED, "", text)
     for part in re.findall(r"[()\[\]{},;\n]|[^()\[\]{},;\n]+", code):
         if part in "([{":
             depth += 1
