@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@cache
 def modules_with_all() -> list[str]:
     """Returns the dotted names of the modules that assign ``__all__``."""
     names = []

@@ -16,12 +16,18 @@ from scaffold.units.project import new_project
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.fixture(scope="session")
+def new_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes a project as `scaffold new` does, for copies of it."""
+    folder = tmp_path_factory.mktemp("new")
+    new_project(load_kind("project"), "my_rl", [], {"areal_source": ""}, Options(folder))
+    return folder / "my_rl"
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Makes a project as `scaffold new` does, and returns its folder."""
-    options = Options(tmp_path)
-    new_project(load_kind("project"), "my_rl", [], {"areal_source": ""}, options)
-    return tmp_path / "my_rl"
+def project(tmp_path: Path, new_one: Path) -> Path:
+    """Copies a new project, and returns its folder."""
+    return shutil.copytree(new_one, tmp_path / "my_rl")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -514,7 +515,11 @@ def test_a_project_hides_no_package_that_it_imports(tmp_path: Path, name: str, c
 
 def test_whatever_the_training_package_requires_is_reserved(monkeypatch: pytest.MonkeyPatch):
     """Also where nothing is installed that says how a distribution is imported."""
-    monkeypatch.setattr(project.metadata, "packages_distributions", dict)
+
+    def find_none(name: str) -> metadata.Distribution:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(project.metadata, "distribution", find_none)
     table = tomllib.loads((ROOT / "areal" / "pyproject.toml").read_text())["project"]
     extras = [each for rows in table["optional-dependencies"].values() for each in rows]
     names = {re.split(r"[><=\[]", each)[0] for each in [*table["dependencies"], *extras]}
