@@ -12,8 +12,8 @@ import ast
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from scaffold.analysis.cli.commands import Argument, Command, Option
-from scaffold.analysis.cli.declarations import keyword, literal
+from scaffold.analysis.cli.commands import Command, Option
+from scaffold.analysis.cli.declarations import declared, keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
@@ -128,16 +128,12 @@ class _Reader:
         if not is_class and (len(call.args) > 1 or not given <= {"prog", "description"}):
             self._why_open = "its parser is made in a way of its own"
         self._note_words(self._source.path)
-        arguments: tuple[Argument, ...] = ()
-        if self._takes_keys:
-            arguments = (Argument("key=value", is_required=False, is_repeatable=True),)
         place = f"{self._source.path}:{call.lineno}"
         # Both are argparse underneath, which accepts the unambiguous beginning of an option.
-        why, has_beginnings = self._why_open, self._style in ("huggingface", "simple_parsing")
+        has_beginnings = self._style in ("huggingface", "simple_parsing")
         options = [*(self._option(each, found) for each in found), Option(("-h", "--help"))]
-        return Command(
-            "", "", tuple(options), arguments, None, bool(why), why, place, has_beginnings
-        )
+        why = [self._why_open] if self._why_open else []
+        return declared([*options, *why], place, abbreviates=has_beginnings)
 
     @property
     def _takes_keys(self) -> bool:
@@ -207,28 +203,10 @@ class _Reader:
                 self._why_open = f"a field is a {annotation}"
 
     def _option(self, row: _Row, rows: list[_Row]) -> Option:
-        # `int | None` and `Optional[int]` take one word as `int` does.
-        kind = row.annotation.removesuffix("| None").strip().removeprefix("Optional[").rstrip("]")
-        choices = _LITERAL.fullmatch(row.annotation)
-        given = _literal_choices(choices[1]) if choices is not None else ()
-        is_flag = row.annotation == "bool"
-        num_values = 1 if kind in _SCALARS or given else None
-        if is_flag and self._style in ("tyro", "pydantic"):
-            # tyro makes a flag of a bool with a default; otherwise `--flag True` is what it takes.
-            num_values = 0 if self._style == "tyro" and row.has_default else 1
-        return Option(
-            tuple(dict.fromkeys(self._names(row, rows))),
-            choices=given,
-            # A field of a nested class may be supplied by the default of the outer one, one of
-            # pydantic's by the environment; HfArgumentParser takes a bool for False.
-            is_required=self._requires(is_flag) and not (row.has_default or row.above),
-            num_values=num_values,
-        )
-
-    def _requires(self, is_flag: bool) -> bool:
-        if self._style == "huggingface":
-            return not is_flag
-        return self._style in ("tyro", "simple_parsing")
+        # tyro makes a flag of a bool with a default.
+        is_flag = row.annotation == "bool" and self._style == "tyro" and row.has_default
+        names = tuple(dict.fromkeys(self._names(row, rows)))
+        return Option(names, num_values=0 if is_flag else None)
 
     def _names(self, row: _Row, rows: list[_Row]) -> Iterator[str]:
         is_flag = row.annotation == "bool"
@@ -264,11 +242,3 @@ class _Reader:
 def _variants(name: str) -> Iterator[str]:
     yield f"--{name}"
     yield f"--{name.replace('_', '-')}"
-
-
-def _literal_choices(text: str) -> tuple[str, ...]:
-    """Return the values in `Literal[...]` as texts; none where they are not written out."""
-    try:
-        return tuple(str(each) for each in ast.literal_eval(f"({text},)") if each is not None)
-    except (ValueError, SyntaxError):
-        return ()

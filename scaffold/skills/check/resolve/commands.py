@@ -43,9 +43,9 @@ def resolve_command(reference: Reference, scope: Scope) -> Verdict:
     if found.command is None or not call.args:
         return Verdict.holds(found.evidence, place)
     result = _fitted(run, found.command)
-    for problem in result.problems:
-        if problem.option < 0:
-            return _problem(problem, run)
+    for index, problem in result.problems.items():
+        if problem.kind == "command-unknown":
+            return _problem(problem, index, run)
     if result.unsure and not result.known:
         return Verdict.unknown(next(iter(result.unsure.values())))
     return Verdict.holds(found.evidence, place)
@@ -60,9 +60,8 @@ def resolve_option(reference: Reference, scope: Scope) -> Verdict:
     if found.command is None:
         return _of_shell(run, found.evidence.removeprefix("git lists "), scope)
     result = _fitted(run, found.command)
-    for problem in result.problems:
-        if problem.option == run.option:
-            return _problem(problem, run)
+    if run.option in result.problems:
+        return _problem(result.problems[run.option], run.option, run)
     if run.option in result.known:
         return Verdict.holds(result.known[run.option])
     return Verdict.unknown(result.unsure.get(run.option) or "it may be another option's value")
@@ -86,9 +85,9 @@ def _of_group(run: Run, scope: Scope) -> Verdict | None:
     if group is None or not group.commands or not set(beside) & group.commands.keys():
         return None
     result = _fitted(run, group)
-    problem = next((each for each in result.problems if each.kind == "command-unknown"), None)
-    if problem is not None:
-        return _problem(problem, run)
+    for index, problem in result.problems.items():
+        if problem.kind == "command-unknown":
+            return _problem(problem, index, run)
     place = group.place.partition(":")[0]
     return Verdict.holds(f"{group.place} has it", place) if len(result.path) > 1 else None
 
@@ -120,17 +119,16 @@ def _program(run: Run, scope: Scope) -> Program | Verdict | None:
 
 def _fitted(run: Run, command: Command) -> Fit:
     named = command._replace(name=run.call.target.text.rpartition("/")[2])
-    return fit(named, inputs(run.call.args), is_whole=run.line.is_whole)
+    return fit(named, inputs(run.call.args))
 
 
-def _problem(problem: Problem, run: Run) -> Verdict:
+def _problem(problem: Problem, index: int, run: Run) -> Verdict:
     now = f"there is {problem.near}" if problem.near else ""
     fix = None
-    if problem.near and problem.index >= 0:
-        word = run.call.args[problem.index]
+    if problem.near:
+        word = run.call.args[index]
         before = word.raw.partition("=")[0] if word.raw.startswith("-") else word.raw
-        line = run.line.line_of(problem.index + 1)
-        fix = Fix(line, before, problem.near, is_safe=False)
+        fix = Fix(run.line.line_of(index + 1), before, problem.near, is_safe=False)
     return Verdict("contradicts", problem.evidence, problem.kind, problem.message, now, fix)
 
 

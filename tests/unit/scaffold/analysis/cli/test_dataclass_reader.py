@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.analysis.cli.argument_check import Input, fit
+from scaffold.analysis.cli.argument_check import fit
 from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.shell_words import Word
 from scaffold.analysis.files.files import list_files
 from scaffold.analysis.repository import Repository
 
@@ -64,9 +65,7 @@ def read(root: Path, files: dict[str, str], name: str) -> Command | None:
     ("name", "line", "problems"),
     [
         ("hf", "--run_name x --num-steps 3 --no_push_to_hub --mode slow --layers 1 2", []),
-        ("hf", "--num_steps 3", ["option-required"]),
         ("hf", "--run_name x --made 3", ["option-unknown"]),
-        ("hf", "--run_name x --mode middling", ["choice-unknown"]),
         ("hf", "--run_name x --num_epochs 3", ["option-unknown"]),
         ("tyro", "--run-name x --optimizer.lr 1e-4 --optimizer.no-warm-up --no-push-to-hub", []),
         ("tyro", "--run_name x --optimizer.lrate 1e-4", ["option-unknown"]),
@@ -83,8 +82,8 @@ def test_a_line_fits_the_fields(name: str, line: str, problems: list[str], tmp_p
     command = read(tmp_path, {"run.py": PROGRAMS[name]}, "run.py")
     assert command is not None
     assert command.is_open == (name == "omegaconf"), command.why_open
-    result = fit(command, [Input(word) for word in line.split()], is_whole=True)
-    assert [each.kind for each in result.problems] == problems
+    result = fit(command, [Word(word, 0, 0) for word in line.split()])
+    assert [each.kind for each in result.problems.values()] == problems
 
 
 TYRO = "import tyro\nfrom dataclasses import dataclass\n"
@@ -257,14 +256,12 @@ TAKEN = {
     "omegaconf": (OMEGACONF, ["host=y"]),
 }
 REFUSED = {
-    "hf": (HF, ["--must true --num_steps", "--name x -x 2", "--name x --steps 3"]),
+    "hf": (HF, ["--name x -x 2", "--name x --steps 3"]),
     "tyro": (
         TYRO_NESTED,
         [
-            "--out-dir x --must --on",
             "--out-dir x --must True --no-must",
             "--out-dir x --must True --no-optimizer.nesterov",
-            "--must True",
         ],
     ),
     "simple": (
@@ -276,7 +273,7 @@ REFUSED = {
             "--log_dir x --mid.alone true",
         ],
     ),
-    "pydantic": (PYDANTIC, ["--x 2", "--my-foo true", "--my_foo", "--no-my_foo"]),
+    "pydantic": (PYDANTIC, ["--x 2", "--my-foo true", "--no-my_foo"]),
     "chz": (CHZ, ["name=x steps=2"]),
 }
 
@@ -300,8 +297,8 @@ def test_a_line_that_the_library_refuses_has_a_problem(
 def problems_of(text: str, line: str, root: Path) -> list[str]:
     command = read(root, {"run.py": text}, "run.py")
     assert command is not None
-    result = fit(command, [Input(word) for word in line.split()], is_whole=True)
-    return [each.message for each in result.problems]
+    result = fit(command, [Word(word, 0, 0) for word in line.split()])
+    return [each.message for each in result.problems.values()]
 
 
 @pytest.mark.parametrize(
