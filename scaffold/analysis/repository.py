@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.cli.programs import Programs
-from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.files.files import Files, list_files, parents
 from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.words import defined_names
 from scaffold.analysis.go import Go
@@ -179,10 +179,6 @@ class Repository:
         They are the folder itself, the packages around it, and the repository's root.
         """
         if folder not in self._bases:
-            found = [folder]
-            parent = folder
-            while parent := parent.rpartition("/")[0]:
-                if parent in self.package_roots:
-                    found.append(parent)
+            found = [folder, *(each for each in parents(folder) if each in self.package_roots)]
             self._bases[folder] = tuple(dict.fromkeys([*found, ""]))
         return self._bases[folder]

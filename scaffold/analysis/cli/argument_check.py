@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.cli.commands import Command, Option
 from scaffold.analysis.cli.shell_words import Word
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.near_names import closest
 
 # A negative number such as `-1.5`, and the key of `model.lr=1e-5`.
 _NUMBER = lazy_re(r"-\d")
@@ -159,7 +159,7 @@ class _Reader:
         else:
             names = sorted(set(self._command.option_names()))
             # Keys such as `lr` are no correction for a dashed option.
-            near = _nearest(name, [each for each in names if each[0] != "-" or each[:2] == "--"])
+            near = closest(name, [each for each in names if each[0] != "-" or each[:2] == "--"])
             message = f"{' '.join(self.result.path)} has no option {name!r}"
             evidence = f"{self._here} has {shown(names)}"
             self.result.problems[at] = Problem("option-unknown", message, evidence, near)
@@ -182,13 +182,8 @@ class _Reader:
             names = sorted(group.commands or ())
             message = f"{' '.join(self.result.path)} has no command {text!r}"
             evidence = f"{self._here} has {shown(names)}"
-            near = _nearest(text, names)
+            near = closest(text, names)
             self.result.problems[at] = Problem("command-unknown", message, evidence, near)
-
-
-def _nearest(text: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(text, names, n=1, cutoff=0.6)
-    return found[0] if found else ""
 
 
 def shown(names: Sequence[str]) -> str:

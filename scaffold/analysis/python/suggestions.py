@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
+from scaffold.analysis.near_names import closest
 from scaffold.analysis.python.definitions import Definitions
 from scaffold.analysis.python.entry import ClassEntry
 from scaffold.analysis.python.lookup_result import Found
@@ -56,11 +56,11 @@ class Nearness:
         if moved:
             return moved[0]
         name = _lacking(found)
-        close = get_close_matches(name or "", self._neighbours(found), 1, 0.75)
+        close = closest(name or "", self._neighbours(found), 0.75)
         if not close or name is None:
             return None
         index = parts.index(name)
-        return ".".join([*parts[:index], close[0], *parts[index + 1 :]])
+        return ".".join([*parts[:index], close, *parts[index + 1 :]])
 
     def _moved(self, parts: list[str]) -> Iterator[str]:
         """Yield where else a top-level name of the repository is defined or offered."""

@@ -5,18 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Named(NamedTuple):
-    """A path as a text names it.
-
-    Args:
-        path: The path itself.
-        rule: The rule that is broken where it is missing.
-    """
-
-    path: str
-    rule: str = "path-missing"
-
-
 class Anchor(NamedTuple):
     """Lines of a file.
 
