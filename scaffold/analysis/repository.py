@@ -15,7 +15,7 @@ from scaffold.analysis.go import Go
 from scaffold.analysis.labels import Labels
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.near_names import NearNames
-from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
+from scaffold.analysis.project.agent_guides import guide_names
 from scaffold.analysis.project.config_classes import ConfigClasses
 from scaffold.analysis.project.defaults import Defaults
 from scaffold.analysis.project.images import Images
@@ -154,19 +154,9 @@ class Repository:
         return PytestNames(self.files)
 
     @cached_property
-    def skill_names(self) -> frozenset[str]:
-        """The names of all skills."""
-        return skill_names(self.files)
-
-    @cached_property
-    def agent_names(self) -> frozenset[str]:
-        """The names of all subagents."""
-        return agent_names(self.files)
-
-    @cached_property
-    def command_names(self) -> frozenset[str]:
-        """The names of all slash commands."""
-        return command_names(self.files)
+    def guide_names(self) -> frozenset[str]:
+        """The names of all skills, subagents and slash commands."""
+        return guide_names(self.files)
 
     @cached_property
     def programs(self) -> Programs:

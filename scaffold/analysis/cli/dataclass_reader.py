@@ -74,7 +74,7 @@ def read_dataclasses(
 def _makes(call: ast.Call, source: Source) -> bool:
     maker = source.dotted(call.func)
     # A structured config alone is no program: from_cli() is what reads the command line.
-    is_unread = maker == _OMEGACONF and not source.mentions("OmegaConf.from_cli(")
+    is_unread = maker == _OMEGACONF and "OmegaConf.from_cli(" not in source.text
     return (maker in _MAKERS and not is_unread) or _is_settings(call)
 
 

@@ -413,10 +413,9 @@ def resolve_label(reference: Reference, scope: Scope) -> Verdict:
 def resolve_skill(reference: Reference, scope: Scope) -> Verdict:
     """Resolve ``/name``: a skill, a command or a subagent of this repository, or nearly one."""
     name, repository = str(reference.data), scope.repository
-    every = repository.skill_names | repository.command_names | repository.agent_names
-    if name in every:
+    if name in repository.guide_names:
         return Verdict.holds(f"there is a skill, a command or an agent {name}")
-    near = NearNames(every).of(name)
+    near = NearNames(repository.guide_names).of(name)
     if not near:
         return Verdict.unknown("a client or a plugin may bring it", "another namespace")
     message = f"nothing here is called {name!r}"
