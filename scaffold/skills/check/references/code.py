@@ -1,4 +1,4 @@
-"""What blocks of other languages than Python name: words, and types and imports of TypeScript."""
+"""What blocks of other languages than Python name: words, files, types and calls of TypeScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What references carry: a path, lines of a file, a name of code."""
+"""What references carry: lines of a file, a name of code."""
 
 from __future__ import annotations
 
