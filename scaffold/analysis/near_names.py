@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 
 from scaffold.analysis.lazy_re import lazy_re
 
@@ -14,6 +14,11 @@ _KEY = 4
 _ALIKE = 0.8
 _LONG = 5
 _WORD = 3
+
+
+def closest(text: str, names: Iterable[str], likeness: float = 0.6) -> str:
+    """Return the name that is most like a text, or nothing where none is."""
+    return next(iter(get_close_matches(text, list(names), 1, likeness)), "")
 
 
 class NearNames:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.cli.programs import Programs
-from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.files.files import Files, list_files, parents
 from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.words import defined_names
 from scaffold.analysis.go import Go
 from scaffold.analysis.labels import Labels
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.near_names import NearNames
-from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
+from scaffold.analysis.project.agent_guides import guide_names
 from scaffold.analysis.project.config_classes import ConfigClasses
 from scaffold.analysis.project.defaults import Defaults
 from scaffold.analysis.project.images import Images
@@ -154,19 +154,9 @@ class Repository:
         return PytestNames(self.files)
 
     @cached_property
-    def skill_names(self) -> frozenset[str]:
-        """The names of all skills."""
-        return skill_names(self.files)
-
-    @cached_property
-    def agent_names(self) -> frozenset[str]:
-        """The names of all subagents."""
-        return agent_names(self.files)
-
-    @cached_property
-    def command_names(self) -> frozenset[str]:
-        """The names of all slash commands."""
-        return command_names(self.files)
+    def guide_names(self) -> frozenset[str]:
+        """The names of all skills, subagents and slash commands."""
+        return guide_names(self.files)
 
     @cached_property
     def programs(self) -> Programs:
@@ -179,10 +169,6 @@ class Repository:
         They are the folder itself, the packages around it, and the repository's root.
         """
         if folder not in self._bases:
-            found = [folder]
-            parent = folder
-            while parent := parent.rpartition("/")[0]:
-                if parent in self.package_roots:
-                    found.append(parent)
+            found = [folder, *(each for each in parents(folder) if each in self.package_roots)]
             self._bases[folder] = tuple(dict.fromkeys([*found, ""]))
         return self._bases[folder]

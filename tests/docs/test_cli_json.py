@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -13,7 +15,8 @@ from scaffold.cli.main import main as scaffold_main
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS: dict[str, click.Group] = {"areal": areal_main, "scaffold": scaffold_main}
-DESCRIBED = read_cli((ROOT / "docs" / "cli.json").read_text(encoding="utf-8"), "docs/cli.json")
+TEXT = (ROOT / "docs" / "cli.json").read_text(encoding="utf-8")
+DESCRIBED = read_cli(TEXT, "docs/cli.json")
 
 
 def commands(
@@ -41,6 +44,14 @@ def described(path: tuple[str, ...]):
         assert command.commands is not None, f"{path} is described as no group"
         command = command.commands[word]
     return command
+
+
+def written(path: tuple[str, ...]) -> dict[str, Any]:
+    """Returns a command as the file has it, with what only its readers want to know."""
+    found: dict[str, Any] = {"commands": json.loads(TEXT)["programs"]}
+    for word in path:
+        found = next(each for each in found["commands"] if each["name"] == word)
+    return found
 
 
 def test_no_command_is_made_up() -> None:
@@ -72,13 +83,15 @@ def test_a_command_is_described_as_it_is(path: tuple[str, ...]) -> None:
     assert list(told) == [(*each.opts, *each.secondary_opts) for each in options], "run `make docs`"
     for names, each in zip(told, options, strict=True):
         assert bool(told[names].metavar or told[names].choices) == (not each.is_flag), names
-        assert told[names].is_repeatable == each.multiple
-        assert told[names].is_required == each.required
         assert told[names].choices == tuple(getattr(each.type, "choices", ()))
     arguments = [each for each in params if isinstance(each, click.Argument)]
-    assert [each.is_required for each in described(path).arguments] == [
-        each.required for each in arguments
-    ]
-    assert [each.is_repeatable for each in described(path).arguments] == [
-        each.nargs == -1 for each in arguments
-    ]
+    rows = written(path).get("options", [])[: len(options)]
+    assert [is_so(row, "required") for row in rows] == [each.required for each in options]
+    assert [is_so(row, "repeatable") for row in rows] == [each.multiple for each in options]
+    rows = written(path).get("arguments", [])
+    assert [is_so(row, "required") for row in rows] == [each.required for each in arguments]
+    assert [is_so(row, "repeatable") for row in rows] == [each.nargs == -1 for each in arguments]
+
+
+def is_so(row: dict[str, Any], key: str) -> bool:
+    return bool(row.get(key, False))

@@ -44,7 +44,7 @@ def read_argparse(
         sources: The sources of the repository.
     """
     source = sources.get(path)
-    if source is None or not (source.mentions("argparse") and source.mentions(".parse_args(")):
+    if source is None or not ("argparse" in source.text and ".parse_args(" in source.text):
         return None
     nodes = all_nodes(source.tree)
     calls = [each for each in nodes if isinstance(each, ast.Call)]

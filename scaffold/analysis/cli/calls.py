@@ -50,17 +50,16 @@ class Call(NamedTuple):
     Args:
         kind: "script" for a file that is run itself, "interpreted" for a file that another
             program reads, "module" for `python -m`, "name" for a program by its name.
-        target: The word that names it.
-        words: The words from that one on.
-        runner: What starts it in the project's environment: "uv", "poetry" or "".
-        interpreter: Who reads it, for "interpreted".
+        words: The words from the one on that names it.
     """
 
     kind: CallKind
-    target: Word
     words: Sequence[Word]
-    runner: str = ""
-    interpreter: str = ""
+
+    @property
+    def target(self) -> Word:
+        """The word that names it."""
+        return self.words[0]
 
     @property
     def args(self) -> tuple[Word, ...]:
@@ -70,7 +69,7 @@ class Call(NamedTuple):
 
 def call_of(words: Sequence[Word]) -> Call | None:
     """Return what a command line runs; None where it runs nothing of a repository."""
-    runner = ""
+    is_run = False
     for _ in range(6):
         if not words:
             return None
@@ -79,72 +78,73 @@ def call_of(words: Sequence[Word]) -> Call | None:
             words = _without_options(words[1:], _STARTERS[name])
             words = [*words][1:] if name == "timeout" else _without_assignments(words)
         elif name in _RUNNERS and [each.text for each in words[1:2]] == ["run"]:
-            runner = name
+            is_run = True
             module = _option_value(words[2:], ("-m", "--module")) if name == "uv" else None
             if module is not None:
-                return Call("module", module[0], module, runner)
+                return Call("module", module)
             words = _without_options(words[2:], _RUNNERS[name])
         else:
             break
-    return _call(words, runner)
+    return _call(words, is_run=is_run)
 
 
-def _call(words: Sequence[Word], runner: str) -> Call | None:
+def _call(words: Sequence[Word], *, is_run: bool) -> Call | None:
+    """Return what words call.
+
+    Args:
+        words: The words behind those that only start something.
+        is_run: Whether a runner such as `uv run` starts it, which reads a file of Python itself.
+    """
     if not words:
         return None
     first = words[0]
     name = first.text.rpartition("/")[2]
     if _PYTHON.match(first.text) and first.is_sure:
-        return _python(words[1:], runner)
+        return _python(words[1:])
     if name in _INTERPRETERS and first.is_sure:
         rest = _without_options(words[1:], frozenset({"-r", "--require", "-O", "-o"}))
         if len(rest) < len(words) - 1 and any(w.text in ("-c", "-e", "-p") for w in words[1:]):
             return None
         if name == "deno":
-            if not rest or rest[0].text != "run":
-                return None
-            rest = rest[1:]
-        return _file("interpreted", rest, runner, name)
+            rest = rest[1:] if rest and rest[0].text == "run" else ()
+        return _file("interpreted", rest)
     if name in _LAUNCHERS and first.is_sure:
-        return _launched(words[1:], runner)
+        return _launched(words[1:])
+    is_python = is_run and first.text.endswith(".py")
     if "/" in first.raw or first.text.startswith(("$", "<", "{")):
         if first.text.startswith(("http:", "https:", "/")) and first.is_sure:
             return None
-        interpreter = "uv" if runner and first.text.endswith(".py") else ""
-        kind: CallKind = "interpreted" if interpreter else "script"
-        return _file(kind, words, runner, interpreter)
-    if runner and first.text.endswith(".py"):
-        return _file("interpreted", words, runner, runner)
+        return _file("interpreted" if is_python else "script", words)
+    if is_python:
+        return _file("interpreted", words)
     if not first.is_sure or not re.fullmatch(r"[a-zA-Z][\w.+-]*", first.text):
         return None
-    return Call("name", first, words, runner)
+    return Call("name", words)
 
 
-def _python(words: Sequence[Word], runner: str) -> Call | None:
+def _python(words: Sequence[Word]) -> Call | None:
     module = _option_value(words, ("-m",))
     if module is not None:
         if module[0].text in ("torch.distributed.run", "torch.distributed.launch"):
-            return _launched(module[1:], runner)
-        return Call("module", module[0], module, runner)
+            return _launched(module[1:])
+        return Call("module", module)
     if any(re.fullmatch(r"-\w*c|-", each.text) for each in words[:3]):
         return None
-    return _file("interpreted", _without_options(words, _PYTHON_VALUES), runner, "python")
+    return _file("interpreted", _without_options(words, _PYTHON_VALUES))
 
 
-def _launched(words: Sequence[Word], runner: str) -> Call | None:
+def _launched(words: Sequence[Word]) -> Call | None:
     """Return the script behind a launcher's own options, which often take a word each."""
     for index, each in enumerate(words):
         if each.text in ("-m", "--module"):
             return None
         if each.text.endswith(".py") and not each.text.startswith("-"):
-            return _file("interpreted", words[index:], runner, "python")
+            return _file("interpreted", words[index:])
     return None
 
 
-def _file(kind: CallKind, words: Sequence[Word], runner: str, interpreter: str) -> Call | None:
-    if not words or words[0].text.startswith("-"):
-        return None
-    return Call(kind, words[0], words, runner, interpreter)
+def _file(kind: CallKind, words: Sequence[Word]) -> Call | None:
+    return Call(kind, words) if words and not words[0].text.startswith("-") else None
 
 
 def _option_value(words: Sequence[Word], names: tuple[str, ...]) -> Sequence[Word] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.analysis.cli.commands import Command, Option
 from scaffold.config import FieldError, Fields
 
 CLI_SCHEMA = 1
@@ -39,17 +39,15 @@ def read_cli(text: str, where: str) -> dict[str, Command]:
 
 def _command(fields: Fields, where: str) -> Command:
     inner = [_command(each, where) for each in fields.tables("commands")]
-    is_open = fields.boolean("open", False)
     return Command(
         fields.text("name"),
         fields.text("help", ""),
         tuple(_option(each) for each in fields.tables("options")),
-        tuple(_argument(each) for each in fields.tables("arguments")),
         # An empty group is still a group; a command without the key is none.
         {each.name: each for each in inner} if "commands" in fields.names() else None,
-        is_open,
-        f"{where} is marked as open" if is_open else "",
+        f"{where} is marked as open" if fields.boolean("open", False) else "",
         where,
+        bool(fields.tables("arguments")),
     )
 
 
@@ -61,16 +59,5 @@ def _option(fields: Fields) -> Option:
         metavar,
         choices,
         fields.text("default", ""),
-        fields.boolean("repeatable", False),
-        fields.boolean("required", False),
         1 if metavar or choices else 0,
-    )
-
-
-def _argument(fields: Fields) -> Argument:
-    return Argument(
-        fields.text("name"),
-        fields.boolean("required", False),
-        fields.boolean("repeatable", False),
-        fields.texts("choices", ()),
     )

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.analysis.cli.commands import Command, Option
 from scaffold.analysis.cli.declarations import FUNCTIONS, WORDS, declared, keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
@@ -226,7 +226,7 @@ class _Reader:
         found = self._definition(text, source)[0]
         return found is group.node or (found is None and text.partition(".")[0] in source.imports)
 
-    def _options(self, made: _Made) -> Iterator[Option | Argument | str]:
+    def _options(self, made: _Made) -> Iterator[Option | str]:
         """Yield the options of a command or an app, and each reason why there may be more."""
         node, maker, source = made
         yield from _odd(maker)
@@ -262,7 +262,7 @@ class _Reader:
             elif isinstance(each, ast.Call) and _method(each)[1] == "Argument":
                 yield WORDS
 
-    def _decorator(self, node: ast.expr, source: Source) -> Iterator[Option | Argument | str]:
+    def _decorator(self, node: ast.expr, source: Source) -> Iterator[Option | str]:
         """Yield the options that a decorator adds, and each reason why there may be more."""
         func = node.func if isinstance(node, ast.Call) else node
         package, _, name = source.dotted(func).rpartition(".")

@@ -15,8 +15,6 @@ class Option(NamedTuple):
         metavar: What stands for its value; "" for a flag.
         choices: The values that it takes; none for any.
         default: The value without it, as text; "" for none.
-        is_repeatable: Whether it may be given several times.
-        is_required: Whether it must be given.
         num_values: How many words follow it, none or one; None where that is not known.
     """
 
@@ -25,25 +23,7 @@ class Option(NamedTuple):
     metavar: str = ""
     choices: tuple[str, ...] = ()
     default: str = ""
-    is_repeatable: bool = False
-    is_required: bool = False
     num_values: Literal[0, 1] | None = 0
-
-
-class Argument(NamedTuple):
-    """One positional argument of a command.
-
-    Args:
-        name: What the help calls it.
-        is_required: Whether it must be given.
-        is_repeatable: Whether several may be given.
-        choices: The values that it takes; none for any.
-    """
-
-    name: str
-    is_required: bool = True
-    is_repeatable: bool = False
-    choices: tuple[str, ...] = ()
 
 
 class Command(NamedTuple):
@@ -53,23 +33,26 @@ class Command(NamedTuple):
         name: The word that calls it.
         help: What it does.
         options: Its options.
-        arguments: Its arguments, in order.
         commands: Its commands by name; None where it is no group.
-        is_open: Whether it may take what is not listed here.
-        why_open: Why, for readers; "" where it is not open.
+        why_open: Why it may take what is not listed here; "" where it is not open.
         place: Where it is defined, or "".
+        takes_words: Whether words of its own come before the name of a command.
         abbreviates: Whether the beginning of an option's name stands for it.
     """
 
     name: str
     help: str = ""
     options: tuple[Option, ...] = ()
-    arguments: tuple[Argument, ...] = ()
     commands: Mapping[str, Command] | None = None
-    is_open: bool = False
     why_open: str = ""
     place: str = ""
+    takes_words: bool = False
     abbreviates: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may take what is not listed here."""
+        return bool(self.why_open)
 
     def find(self, words: tuple[str, ...]) -> Command | None:
         """Return the command that words lead to, or None."""

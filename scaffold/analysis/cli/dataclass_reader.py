@@ -1,19 +1,20 @@
-"""Read what a program takes whose parser is built from the fields of a class.
+"""Read the options of a program whose parser is built from the fields of a class.
 
-`HfArgumentParser((A, B))`, `tyro.cli(A)`, `simple_parsing.parse(A)` and pydantic's settings make an
-option of each field, `chz.entrypoint(A)` and `OmegaConf.structured(A)` a key, as `lr=1e-5`. A field
-of another class of the repository gives its own fields behind a dot. A base from elsewhere, a
-renamed field or a choice between classes makes the command open, and it refutes nothing then.
+`HfArgumentParser((A, B))`, `tyro.cli(A)` and pydantic's settings make an option of each field,
+`chz.entrypoint(A)` and `OmegaConf.structured(A)` a key, as `lr=1e-5`. A field of another class of
+the repository gives its own fields behind a dot. Each has every spelling that one of the libraries
+gives it. A base from elsewhere, a renamed field or a choice between classes makes the command open,
+and it refutes nothing then.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from scaffold.analysis.cli.commands import Argument, Command, Option
-from scaffold.analysis.cli.declarations import keyword, literal
+from scaffold.analysis.cli.commands import Command, Option
+from scaffold.analysis.cli.declarations import FUNCTIONS, declared, keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
@@ -21,32 +22,21 @@ from scaffold.analysis.python.statements import all_nodes
 
 # A class may contain itself (a tree of nodes), and its fields would have no end.
 _MOST_DEPTH = 8
-_Style = Literal["huggingface", "tyro", "simple_parsing", "pydantic", "chz", "omegaconf"]
-_MAKERS: dict[str, _Style] = {
-    "transformers.HfArgumentParser": "huggingface",
-    "tyro.cli": "tyro",
-    "simple_parsing.parse": "simple_parsing",
-    "pydantic_settings.CliApp.run": "pydantic",
-    "chz.entrypoint": "chz",
-    "chz.nested_entrypoint": "chz",
-    "omegaconf.OmegaConf.structured": "omegaconf",
-}
-_OPENING = {
-    "huggingface": lazy_re(
-        r"aliases|return_remaining_strings|parse_known_args|add_argument|args_file_flag|sys\.argv"
-    ),
-    "tyro": lazy_re(r"tyro\.(?:conf|MISSING)|from tyro|import tyro as|sys\.argv"),
-    "simple_parsing": lazy_re(
-        r"alias|subparsers|subgroups|flatten|positional|negative_\w+|sys\.argv"
-    ),
-    "pydantic": lazy_re(r"alias|\bcli_(?!parse_args)\w+|Cli[A-Z](?!pp)\w+|sys\.argv"),
-    "chz": lazy_re(r"blueprint_unspecified|meta_factory|allow_hyphens|sys\.argv"),
-    "omegaconf": lazy_re(r""),  # what else is merged decides which keys there are
-}
-"""Words in a module with which its program may take more, or other words, than its fields."""
-
+_OMEGACONF = "omegaconf.OmegaConf.structured"
+_NESTED = "chz.nested_entrypoint"
+_MAKERS = frozenset(
+    {"transformers.HfArgumentParser", "tyro.cli", "pydantic_settings.CliApp.run", "chz.entrypoint"}
+    | {_NESTED, _OMEGACONF}
+)
+# Words in a module with which its program may take more, or other words, than its fields; what is
+# merged by OmegaConf decides which keys there are.
+_OPENING = lazy_re(
+    r"alias|return_remaining_strings|parse_known_args|add_argument|args_file_flag|sys\.argv"
+    r"|tyro\.(?:conf|MISSING)|from tyro|import tyro as|\bcli_(?!parse_args)\w+|Cli[A-Z](?!pp)\w+"
+    r"|blueprint_unspecified|meta_factory|allow_hyphens|OmegaConf"
+)
 _PLAIN_BASES = frozenset({"object", "BaseModel", "BaseSettings", "ABC", "Generic", "Protocol"})
-_SCALARS = frozenset({"str", "int", "float", "Path", "pathlib.Path"})
+_SCALARS = frozenset({"str", "int", "float", "bool", "Path", "pathlib.Path"})
 _MAPPING = lazy_re(r"\b(?:dict|Dict|Mapping|MutableMapping|OrderedDict)\b")
 _NAME = lazy_re(r"[A-Za-z_][\w.]*")
 _LITERAL = lazy_re(r"(?:typing\.|t\.)?Literal\[(.*)\]")
@@ -55,16 +45,9 @@ _LITERAL = lazy_re(r"(?:typing\.|t\.)?Literal\[(.*)\]")
 class _Row(NamedTuple):
     """A field of a class or a parameter of a function."""
 
-    name: str
+    dotted: str
     annotation: str
-    default: str | None
-    has_default: bool
     path: str
-    above: tuple[str, ...] = ()
-
-    @property
-    def dotted(self) -> str:
-        return ".".join((*self.above, self.name))
 
 
 def read_dataclasses(
@@ -81,72 +64,61 @@ def read_dataclasses(
     source = sources.get(path)
     if source is None:
         return None
-    body: ast.AST = source.tree
-    for node in source.tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == function:
-            body = node
+    own = [each for each in source.tree.body if isinstance(each, FUNCTIONS)]
+    body = next((each for each in own if each.name == function), source.tree)
     calls = [each for each in all_nodes(body) if isinstance(each, ast.Call)]
-    found = [each for each in calls if _style(each, source) is not None]
-    style = _style(found[0], source) if len(found) == 1 else None
-    return None if style is None else _Reader(source, sources, python, found[0], style).read()
+    found = [each for each in calls if _makes(each, source)]
+    return _Reader(source, sources, python, found[0]).read() if len(found) == 1 else None
 
 
-def _style(call: ast.Call, source: Source) -> _Style | None:
-    if literal(keyword(call, "_cli_parse_args")) is True:
-        return "pydantic"
-    style = _MAKERS.get(source.dotted(call.func))
+def _makes(call: ast.Call, source: Source) -> bool:
+    maker = source.dotted(call.func)
     # A structured config alone is no program: from_cli() is what reads the command line.
-    is_unread = style == "omegaconf" and not source.mentions("OmegaConf.from_cli(")
-    return None if is_unread else style
+    is_unread = maker == _OMEGACONF and "OmegaConf.from_cli(" not in source.text
+    return (maker in _MAKERS and not is_unread) or _is_settings(call)
+
+
+def _is_settings(call: ast.Call) -> bool:
+    """Return whether a call makes pydantic's settings: `Settings(_cli_parse_args=True)`."""
+    return literal(keyword(call, "_cli_parse_args")) is True
 
 
 class _Reader:
     def __init__(
-        self, source: Source, sources: Sources, python: PythonIndex, call: ast.Call, style: _Style
+        self, source: Source, sources: Sources, python: PythonIndex, call: ast.Call
     ) -> None:
         self._source = source
         self._sources = sources
         self._python = python
         self._call = call
-        self._style: _Style = style
-        self._why_open = ""
+        self._maker = source.dotted(call.func)
+        self._why_open: list[str] = []
 
     def read(self) -> Command | None:
         call = self._call
-        is_class = self._style == "pydantic" and keyword(call, "_cli_parse_args") is not None
-        first = call.func if is_class else call.args[0] if call.args else None
-        # `HfArgumentParser((ModelArgs, DataArgs))`, `tyro.cli(train)`,
-        # `Settings(_cli_parse_args=True)`.
+        first = call.args[0] if call.args else None
+        first = call.func if _is_settings(call) else first
+        # `HfArgumentParser((ModelArgs, DataArgs))`, `tyro.cli(train)`.
         many = first.elts if isinstance(first, (ast.Tuple, ast.List)) else [first]
-        found: list[_Row] = []
+        options = [Option(("-h", "--help"))]
         for each in many:
             rows = None if each is None else self._rows_of(ast.unparse(each), self._source.path)
             if rows is None:
                 return None
-            found += self._all_rows(rows, ())
+            for row in self._all_rows(rows, 0):
+                names = tuple(dict.fromkeys(_spellings(row.dotted, row.annotation == "bool")))
+                options.append(Option(names, num_values=None))
         given = {each.arg for each in call.keywords}
-        if not is_class and (len(call.args) > 1 or not given <= {"prog", "description"}):
-            self._why_open = "its parser is made in a way of its own"
+        if not _is_settings(call) and (len(call.args) > 1 or not given <= {"prog", "description"}):
+            self._why_open.append("its parser is made in a way of its own")
         self._note_words(self._source.path)
-        arguments: tuple[Argument, ...] = ()
-        if self._takes_keys:
-            arguments = (Argument("key=value", is_required=False, is_repeatable=True),)
         place = f"{self._source.path}:{call.lineno}"
-        # Both are argparse underneath, which accepts the unambiguous beginning of an option.
-        why, has_beginnings = self._why_open, self._style in ("huggingface", "simple_parsing")
-        options = [*(self._option(each, found) for each in found), Option(("-h", "--help"))]
-        return Command(
-            "", "", tuple(options), arguments, None, bool(why), why, place, has_beginnings
-        )
-
-    @property
-    def _takes_keys(self) -> bool:
-        return self._style in ("chz", "omegaconf")
+        return declared([*options, *self._why_open], place, abbreviates=True)
 
     def _note_words(self, path: str) -> None:
         source = self._sources.get(path)
-        if source is None or _OPENING[self._style].search(source.text):
-            self._why_open = self._why_open or f"{path} may change what it takes"
+        if source is None or _OPENING.search(source.text):
+            self._why_open.append(f"{path} may change what it takes")
 
     def _rows_of(self, name: str, path: str) -> list[_Row] | None:
         """Return the fields of a class, or of what a function called with it takes."""
@@ -155,120 +127,50 @@ class _Reader:
         found = self._python.find_in(path, name)
         fields = self._python.fields_of(found)
         if fields is not None:
-            unknown = self._python.foreign_bases(found) - _PLAIN_BASES
-            if unknown:
-                self._why_open = f"the fields of {min(unknown)} are not known"
-            return [
-                _Row(each.name, each.annotation, each.default, each.has_default, each.path)
-                for each in fields
-                if each.init
-            ]
-        # chz hands the one parameter of a nested entry point what it made of the command line.
-        is_nested = self._source.dotted(self._call.func) == "chz.nested_entrypoint"
+            for unknown in sorted(self._python.foreign_bases(found) - _PLAIN_BASES):
+                self._why_open.append(f"the fields of {unknown} are not known")
+            return [_Row(each.name, each.annotation, each.path) for each in fields if each.init]
         signature = self._python.signature_of(found) if found.kind == "function" else None
-        if signature is None or self._style not in ("tyro", "chz"):
+        if signature is None:
             return None
-        rows = [
-            _Row(each.name, each.annotation or "", each.default, each.has_default, signature.path)
-            for each in signature.parameters
-        ]
         # tyro takes positional-only parameters as words, and `*args` as any number of them.
         if any(each.kind.startswith(("positional_only", "var")) for each in signature.parameters):
-            self._why_open = f"{name} takes words by their place"
-        return self._rows_of(rows[0].annotation, signature.path) if is_nested and rows else rows
+            self._why_open.append(f"{name} takes words by their place")
+        taken = [_Row(e.name, e.annotation or "", signature.path) for e in signature.parameters]
+        # chz hands the one parameter of a nested entry point what it made of the command line.
+        is_nested = self._maker == _NESTED and bool(taken)
+        return self._rows_of(taken[0].annotation, signature.path) if is_nested else taken
 
-    def _all_rows(self, rows: list[_Row], above: tuple[str, ...]) -> Iterator[_Row]:
-        """Yield the fields, and in the place of one of another class the fields of that."""
+    def _all_rows(self, rows: list[_Row], depth: int) -> Iterator[_Row]:
+        """Yield the fields, and behind one of another class the fields of that."""
         for row in rows:
             self._note_words(row.path)
-            row = row._replace(annotation=row.annotation.strip("\"' "), above=above)
-            inner = None
-            # HfArgumentParser does not descend into fields that are dataclasses.
-            if self._style != "huggingface" and len(above) < _MOST_DEPTH:
-                inner = self._rows_of(row.annotation, row.path)
-            if inner is not None:
-                yield from self._all_rows(inner, (*above, row.name))
-            elif self._style != "huggingface":
+            row = row._replace(annotation=row.annotation.strip("\"' "))
+            yield row
+            inner = self._rows_of(row.annotation, row.path) if depth < _MOST_DEPTH else None
+            if inner is None:
                 self._note_choice(row.annotation, row.path)
-            if self._style == "chz" and row.annotation not in _SCALARS | {"bool"}:
+            for each in self._all_rows(inner or [], depth + 1):
+                yield each._replace(dotted=f"{row.dotted}.{each.dotted}")
+            if self._maker.startswith("chz.") and row.annotation not in _SCALARS:
                 # `model=Other` takes the keys of Other, and `names.0=a` is one of a list.
-                self._why_open = f"{row.dotted} may be made of something else"
-            # Keys and pydantic's options may set a nested object as a whole as well.
-            if inner is None or self._takes_keys or self._style == "pydantic":
-                yield row if inner is None else row._replace(has_default=True)
+                self._why_open.append(f"{row.dotted} may be made of something else")
 
     def _note_choice(self, annotation: str, path: str) -> None:
-        if self._style == "tyro" and _MAPPING.search(annotation):
-            # tyro makes an option of each key of a default.
-            self._why_open = f"a field is a {annotation}"
-        for each in set(_NAME.findall(_LITERAL.sub("", annotation))) - _SCALARS - {"bool"}:
+        # tyro makes an option of each key of a default.
+        is_open = _MAPPING.search(annotation) is not None
+        for each in set(_NAME.findall(_LITERAL.sub("", annotation))) - _SCALARS:
             found = self._python.find_in(path, each)
-            if found.kind == "undecided" or self._python.fields_of(found) is not None:
-                self._why_open = f"a field is a {annotation}"
-
-    def _option(self, row: _Row, rows: list[_Row]) -> Option:
-        # `int | None` and `Optional[int]` take one word as `int` does.
-        kind = row.annotation.removesuffix("| None").strip().removeprefix("Optional[").rstrip("]")
-        choices = _LITERAL.fullmatch(row.annotation)
-        given = _literal_choices(choices[1]) if choices is not None else ()
-        is_flag = row.annotation == "bool"
-        num_values = 1 if kind in _SCALARS or given else None
-        if is_flag and self._style in ("tyro", "pydantic"):
-            # tyro makes a flag of a bool with a default; otherwise `--flag True` is what it takes.
-            num_values = 0 if self._style == "tyro" and row.has_default else 1
-        return Option(
-            tuple(dict.fromkeys(self._names(row, rows))),
-            choices=given,
-            # A field of a nested class may be supplied by the default of the outer one, one of
-            # pydantic's by the environment; HfArgumentParser takes a bool for False.
-            is_required=self._requires(is_flag) and not (row.has_default or row.above),
-            num_values=num_values,
-        )
-
-    def _requires(self, is_flag: bool) -> bool:
-        if self._style == "huggingface":
-            return not is_flag
-        return self._style in ("tyro", "simple_parsing")
-
-    def _names(self, row: _Row, rows: list[_Row]) -> Iterator[str]:
-        is_flag = row.annotation == "bool"
-        lead = row.dotted.removesuffix(row.name)
-        if self._takes_keys:
-            yield row.dotted
-        elif self._style == "pydantic":
-            # An option of one letter has one dash.
-            yield f"--{row.dotted}" if len(row.dotted) > 1 else f"-{row.dotted}"
-        elif self._style == "huggingface":
-            yield from _variants(row.name)
-            if is_flag and row.default == "True":
-                yield from _variants(f"no_{row.name}")
-        elif self._style == "tyro":
-            yield from _variants(row.dotted)
-            if is_flag and row.has_default:
-                yield from _variants(f"{lead}no_{row.name}")
-        else:
-            # simple_parsing puts as much before a name as it takes to tell fields apart; the one
-            # that is nested least may keep its name.
-            depths = [len(each.above) for each in rows if each.name == row.name]
-            is_alone, depth = len(depths) == 1, len(row.above)
-            is_first = depths.count(depth) == 1 and depth == min(depths)
-            for start in [depth] if is_alone else range(depth + is_first):
-                before = "".join(f"{each}." for each in row.above[start:])
-                yield f"--{before}{row.name}"
-                if is_flag:
-                    yield f"--{before}no{row.name}"
-                if len(row.name) == 1:
-                    yield f"-{before}{row.name}"
+            is_open |= found.kind == "undecided" or self._python.fields_of(found) is not None
+        if is_open:
+            self._why_open.append(f"a field is a {annotation}")
 
 
-def _variants(name: str) -> Iterator[str]:
-    yield f"--{name}"
-    yield f"--{name.replace('_', '-')}"
-
-
-def _literal_choices(text: str) -> tuple[str, ...]:
-    """Return the values in `Literal[...]` as texts; none where they are not written out."""
-    try:
-        return tuple(str(each) for each in ast.literal_eval(f"({text},)") if each is not None)
-    except (ValueError, SyntaxError):
-        return ()
+def _spellings(dotted: str, is_flag: bool) -> Iterator[str]:
+    yield dotted
+    if len(dotted) == 1:
+        yield f"-{dotted}"  # pydantic gives an option of one letter one dash
+    lead = dotted[: dotted.rfind(".") + 1]
+    for sign in ("", "no_")[: 1 + is_flag]:
+        option = f"--{lead}{sign}{dotted.removeprefix(lead)}"
+        yield from (option, option.replace("_", "-"))

@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.analysis.cli.commands import Command, Option
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-WORDS = Argument("words", is_required=False, is_repeatable=True)
-"""Any words that are no options."""
+WORDS = Option(())
+"""Words that are no options, in front of the name of a command."""
 
 
 def declared(
-    read: Iterable[Option | Argument | str],
+    read: Iterable[Option | str],
     place: str,
     commands: Mapping[str, Command] | None = None,
     *,
@@ -23,19 +23,15 @@ def declared(
     """Return a command of which the options are read.
 
     Args:
-        read: Its options, the arguments of a group, and each reason why there may be more. A
-            command that is no group takes any words.
+        read: Its options, `WORDS`, and each reason why there may be more.
         place: Where it is defined.
         commands: Its commands; None where it is no group.
         abbreviates: Whether the beginning of an option's name stands for it.
     """
     rows = [*dict.fromkeys(read)]
-    options = tuple(each for each in rows if isinstance(each, Option))
+    options = tuple(each for each in rows if isinstance(each, Option) and each.names)
     why_open = next((each for each in rows if isinstance(each, str)), "")
-    arguments = (WORDS,) if commands is None or WORDS in rows else ()
-    return Command(
-        "", "", options, arguments, commands, bool(why_open), why_open, place, abbreviates
-    )
+    return Command("", "", options, commands, why_open, place, WORDS in rows, abbreviates)
 
 
 def literal(node: ast.expr | None) -> Any:

@@ -7,6 +7,7 @@ others are marked so, and whoever judges them does not take them by the letter.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -26,12 +27,11 @@ _TOKEN = lazy_re(
 )
 # `<name>` or `<a model>`, but not the redirections of `a <b >c`, which hold a line end or a sign.
 _PLACEHOLDER = lazy_re(r"<[A-Za-z][^<>\n=&;]*>")
-# Characters that mean themselves, and the three kinds that never do: `$x`, `${x:-1}`, `$1`;
-# `$(...)`, `$((...))`, `<(...)`; `[--flag]` of a usage line.
+# Characters that mean themselves, and the two kinds that never do: `$x`, `${x:-1}`, `$1` and, in a
+# usage line, `[--flag]`; `$(...)`, `$((...))`, `<(...)`.
 _PLAIN = lazy_re(r"[^\s\\'\"`$<>|&;()\[\]{}*?~…]+")
-_VARIABLE = lazy_re(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
+_VARIABLE = lazy_re(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})|\[[^\[\]\n]*\]")
 _SUBSTITUTION = lazy_re(r"\$\(\(?|[<>]\(")
-_USAGE = lazy_re(r"\[[^\[\]\n]*\]")
 # A whole here-document, `<<EOF` to `EOF`, of a hundred lines at most: what is longer is not
 # inside of a substitution.
 _HEREDOC = lazy_re(
@@ -51,7 +51,6 @@ class Word(NamedTuple):
         line: The line it begins on, from 0 for the first of the text.
         column: Its first character on that line, from 0.
         is_sure: Whether it is meant as it stands; `$x`, `<name>`, `[--flag]`, `*` are not.
-        is_many: Whether it may be several words or none.
         is_quoted: Whether any of it stands in quotes.
         raw: The word as it is written.
     """
@@ -60,7 +59,6 @@ class Word(NamedTuple):
     line: int
     column: int
     is_sure: bool = True
-    is_many: bool = False
     is_quoted: bool = False
     raw: str = ""
 
@@ -72,36 +70,20 @@ class Simple:
     Args:
         words: Its words, those of assignments in front among them.
         outputs: The files that it is redirected to.
-        inputs: The files that it reads by a redirection.
         before: The operator in front of it: "", ";", "&&", "||", "|", "(", "\\n".
     """
 
     words: list[Word] = field(default_factory=list[Word])
     outputs: list[Word] = field(default_factory=list[Word])
-    inputs: list[Word] = field(default_factory=list[Word])
     before: str = ""
-
-
-class Fault(NamedTuple):
-    """The reason why a text is no shell.
-
-    Args:
-        line: Where it begins, from 0.
-        what: "quote" or "heredoc".
-        text: The mark that is not closed.
-    """
-
-    line: int
-    what: str
-    text: str
 
 
 @dataclass
 class Script:
-    """A text of shell: its simple commands in order, and the faults that end it early."""
+    """A text of shell: its simple commands in order, and whether a mark in it is not closed."""
 
     commands: list[Simple] = field(default_factory=list[Simple])
-    faults: list[Fault] = field(default_factory=list[Fault])
+    is_open: bool = False
 
 
 @lru_cache(maxsize=32)
@@ -117,7 +99,7 @@ class _Reader:
         self._script = Script()
         self._simple = Simple()
         self._redirect = ""
-        self._heredocs: list[tuple[str, int]] = []
+        self._heredocs: list[str] = []
         self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def read(self) -> Script:
@@ -134,8 +116,7 @@ class _Reader:
                 self._at = token.end()
                 self._take(token)
         self._end("")
-        for end, at in self._heredocs:
-            self._script.faults.append(Fault(self._place(at)[0], "heredoc", end))
+        self._script.is_open |= bool(self._heredocs)
         return self._script
 
     def _is_placeholder(self) -> bool:
@@ -157,7 +138,7 @@ class _Reader:
             self._end("\n")
             self._skip_heredocs()
         elif token["heredoc"]:
-            self._heredocs.append((token["end"], token.start()))
+            self._heredocs.append(token["end"])
         elif token["herestring"]:
             self._redirect = "<"
         elif token["redirect"]:
@@ -176,21 +157,16 @@ class _Reader:
             self._simple.before = operator
 
     def _skip_heredocs(self) -> None:
-        for end, at in self._heredocs:
+        for end in self._heredocs:
             # Indented ends are accepted without <<- too: documents indent whole blocks.
             closing = re.compile(rf"^[ \t]*{re.escape(end)}[ \t]*$", re.MULTILINE)
             found = closing.search(self._text, self._at)
-            if found is None:
-                self._script.faults.append(Fault(self._place(at)[0], "heredoc", end))
-                self._at = len(self._text)
-            else:
-                self._at = min(found.end() + 1, len(self._text))
+            self._script.is_open |= found is None
+            self._at = min(found.end() + 1, len(self._text)) if found else len(self._text)
         self._heredocs = []
 
     def _place(self, at: int) -> tuple[int, int]:
-        import bisect
-
-        line = bisect.bisect_right(self._line_starts, at) - 1
+        line = bisect_right(self._line_starts, at) - 1
         return line, at - self._line_starts[line]
 
     def _read_word(self) -> None:
@@ -203,19 +179,12 @@ class _Reader:
             return
         line, column = self._place(start)
         raw = self._text[start : self._at]
-        word = Word(
-            "".join(pieces.texts), line, column, pieces.is_sure, pieces.is_many,
-            pieces.is_quoted, raw,
-        )  # fmt: skip
-        self._put(word)
-
-    def _put(self, word: Word) -> None:
+        text = "".join(pieces.texts)
+        word = Word(text, line, column, pieces.is_sure, pieces.is_quoted, raw)
         if not self._redirect:
             self._simple.words.append(word)
         elif ">" in self._redirect:
             self._simple.outputs.append(word)
-        else:
-            self._simple.inputs.append(word)
         self._redirect = ""
 
     def _read_piece(self, pieces: _Pieces) -> bool:
@@ -224,69 +193,49 @@ class _Reader:
         if text[at] in " \t\n":
             return False
         if found := _PLAIN.match(text, at):
-            return self._unsure_where_dots(pieces, found.group())
-        if found := _PLACEHOLDER.match(text, at):
-            return pieces.add_unsure(found.group(), self._move(found.end()))
+            is_sure = _ELLIPSIS.search(found.group()) is None
+            return self._add(pieces, found.group(), found.end(), is_sure=is_sure)
+        if found := _PLACEHOLDER.match(text, at) or _VARIABLE.match(text, at):
+            return self._add(pieces, found.group(), found.end(), is_sure=False)
         if found := _SUBSTITUTION.match(text, at):
             end = _closing(text, found.end())
-            # Only a substitution that begins the word may expand to several words or none.
-            is_many = not pieces.texts and text[at] == "$"
-            return pieces.add_unsure(text[at:end], self._move(end), is_many=is_many)
-        if found := _VARIABLE.match(text, at):
-            is_many = not pieces.texts
-            return pieces.add_unsure(found.group(), self._move(found.end()), is_many=is_many)
-        if found := _USAGE.match(text, at):
-            is_many = not pieces.texts
-            return pieces.add_unsure(found.group(), self._move(found.end()), is_many=is_many)
-        sign = text[at]
+            return self._add(pieces, text[at:end], end, is_sure=False)
+        sign, following = text[at], text[at + 1 : at + 2]
         if sign in "'\"`":
             return self._read_quoted(pieces, sign)
-        if sign == "\\" and at + 1 < len(text) and text[at + 1] != "\n":
-            pieces.texts.append(text[at + 1])
-            return self._move(at + 2)
+        if sign == "\\" and following not in ("", "\n"):
+            return self._add(pieces, following, at + 2)
         if sign in "*?{}[]~…$":
             # A brace alone between blanks groups commands; inside a word it expands.
-            is_whole = sign in "{}" and not pieces.texts and text[at + 1 : at + 2].isspace()
-            if sign == "~" or is_whole:
-                pieces.texts.append(sign)
-                return self._move(at + 1)
-            return pieces.add_unsure(sign, self._move(at + 1), is_many=sign == "…")
-        is_between = sign == "|" and pieces.texts and text[at + 1 : at + 2].strip()
-        if is_between and text[at + 1] not in "|&":
-            return pieces.add_unsure(sign, self._move(at + 1))
+            is_whole = sign in "{}" and not pieces.texts and following.isspace()
+            return self._add(pieces, sign, at + 1, is_sure=sign == "~" or is_whole)
+        if sign == "|" and pieces.texts and following.strip(" \t\n|&"):
+            return self._add(pieces, sign, at + 1, is_sure=False)
         return False
 
-    def _unsure_where_dots(self, pieces: _Pieces, text: str) -> bool:
-        self._move(self._at + len(text))
-        if _ELLIPSIS.search(text):
-            return pieces.add_unsure(text, True, is_many=True)
+    def _add(self, pieces: _Pieces, text: str, end: int, *, is_sure: bool = True) -> bool:
+        """Add a part of a word, which goes on behind it."""
         pieces.texts.append(text)
-        return True
-
-    def _move(self, at: int) -> bool:
-        self._at = at
+        pieces.is_sure = pieces.is_sure and is_sure
+        self._at = end
         return True
 
     def _read_quoted(self, pieces: _Pieces, sign: str) -> bool:
         start = self._at
         end = _end_of_quote(self._text, start, sign)
         if end is None:
-            self._script.faults.append(Fault(self._place(start)[0], "quote", sign))
-            pieces.add_unsure(self._text[start:], True)
-            return self._move(len(self._text))
+            self._script.is_open = True
+            return self._add(pieces, self._text[start:], len(self._text), is_sure=False)
         inner = self._text[start + 1 : end]
-        self._move(end + 1)
         pieces.is_quoted = True
         # Single quotes keep `$x` as it is; double quotes and backquotes are expanded by the shell.
-        if sign == "`" or (sign == '"' and re.search(r"(?<!\\)[$`]", inner)):
-            is_command = sign == "`"
-            shown = f"`{inner}`" if is_command else inner
-            return pieces.add_unsure(shown, True, is_many=is_command and not pieces.texts)
+        if sign == "`":
+            return self._add(pieces, f"`{inner}`", end + 1, is_sure=False)
+        is_sure = sign == "'" or re.search(r"(?<!\\)[$`]", inner) is None
         # In double quotes the backslash escapes these signs alone and otherwise stays.
-        if sign == '"':
+        if sign == '"' and is_sure:
             inner = re.sub(r"\\([\"\\$`\n])", r"\1", inner)
-        pieces.texts.append(inner)
-        return True
+        return self._add(pieces, inner, end + 1, is_sure=is_sure)
 
 
 @dataclass
@@ -295,15 +244,7 @@ class _Pieces:
 
     texts: list[str] = field(default_factory=list[str])
     is_sure: bool = True
-    is_many: bool = False
     is_quoted: bool = False
-
-    def add_unsure(self, text: str, _moved: bool, *, is_many: bool = False) -> bool:
-        """Add a part that stands for something else."""
-        self.texts.append(text)
-        self.is_sure = False
-        self.is_many = self.is_many or is_many
-        return True
 
 
 def _end_of_quote(text: str, start: int, sign: str, depth: int = 0) -> int | None:

@@ -50,7 +50,6 @@ class Files:
         # from.
         self._looked_into: set[str] = set()
         self._texts: dict[str, str | None] = {}
-        self._ignored: dict[str, bool] = {}
         self._real: dict[str, str] = {}
 
     @cached_property
@@ -67,13 +66,7 @@ class Files:
     @cached_property
     def folders(self) -> frozenset[str]:
         """Every folder that holds a file, without the root."""
-        found: set[str] = set()
-        for path in self.paths:
-            folder = path.rpartition("/")[0]
-            while folder and folder not in found:
-                found.add(folder)
-                folder = folder.rpartition("/")[0]
-        return frozenset(found)
+        return folders_of(self.paths)
 
     @cached_property
     def sorted_paths(self) -> tuple[str, ...]:
@@ -148,15 +141,6 @@ class Files:
         first = bisect_left(self.sorted_paths, f"{folder}/")
         return list(self.sorted_paths[first : bisect_left(self.sorted_paths, f"{folder}0", first)])
 
-    def is_ignored(self, path: str) -> bool:
-        """Return whether git would ignore a path, which need not exist."""
-        if path not in self._ignored:
-            # --no-index: patterns count for files that are tracked as well. A pattern of folders,
-            # `build/`, does not fit what is not there, but fits what would be in it.
-            words = ("check-ignore", "--no-index", "--", path, f"{path.rstrip('/')}/x")
-            self._ignored[path] = self.has_git and bool(git_output(self.root, *words))
-        return self._ignored[path]
-
     def ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of some paths, which need not exist, that git would ignore; in one call."""
         wanted = [
@@ -164,7 +148,8 @@ class Files:
         ]
         if not self.has_git or not wanted:
             return set()
-        # As in `is_ignored`: the path, and what would be in a folder of the name.
+        # --no-index: patterns count for files that are tracked as well. A pattern of folders,
+        # `build/`, does not fit what is not there, but fits what would be in it.
         feed = "\0".join(each for path in wanted for each in (path, f"{path.rstrip('/')}/x"))
         argv = ("check-ignore", "--no-index", "-z", "--stdin")
         out = run_git(self.root, *argv, feed=os.fsencode(feed)).stdout
@@ -173,8 +158,7 @@ class Files:
 
     def _is_below_link(self, path: str) -> bool:
         """Return whether a listed path, a link or a module of its own, is above: git ends there."""
-        parts = path.split("/")
-        return any("/".join(parts[:count]) in self.paths for count in range(1, len(parts)))
+        return any(each in self.paths for each in parents(path))
 
     def text(self, path: str) -> str | None:
         """Return a file's text; None where it is missing, binary, too long or unreadable.
@@ -253,9 +237,7 @@ class Files:
 
         Git lists it as one file, and nothing below it.
         """
-        parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        return next((each for each in above if each in self.paths), "")
+        return next((each for each in parents(path)[::-1] if each in self.paths), "")
 
     @cached_property
     def folder_links(self) -> dict[str, str]:
@@ -300,6 +282,23 @@ class Files:
     def _is_below_root(self, real: str) -> bool:
         # The separator at the end keeps /repo-other from counting as below /repo.
         return real == self._real_root or real.startswith(os.path.join(self._real_root, ""))
+
+
+def parents(path: str) -> list[str]:
+    """Return the folders above a path, the deepest first, without the root."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
+
+
+def folders_of(paths: Iterable[str]) -> frozenset[str]:
+    """Return every folder above some paths, without the root."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return frozenset(found)
 
 
 def _letters(path: str) -> str:

@@ -11,31 +11,23 @@ import os
 import re
 import subprocess
 import tempfile
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_command, git_environment, git_output, run_git
 from scaffold.analysis.files.line_moves import Move, Spot, line_origins, moved_lines
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.errors import ScaffoldError
 
-PATHS_S = 8.0
-"""So long git may look for removed paths; what it has found by then counts."""
-
-NAMES_S = 12.0
-"""So long git may look for removed names."""
+MAX_COMMITS = 100_000
+"""So many of the newest commits are searched for paths: on an idle machine some three seconds."""
 
 MAX_CHANGES = 3_000
 """So many of the newest changes are searched for names: on an idle machine some two seconds."""
-
-MAX_NAMES = 5_000
-"""So many names are asked for; a page of more is no guidance."""
 
 _MOST_HOPS = 4
 _CODE_ENDS = (
@@ -43,6 +35,10 @@ _CODE_ENDS = (
 )
 _CODE = tuple(f"*.{end}" for end in _CODE_ENDS.split("|"))
 _NO_TESTS = tuple(f":(exclude,glob)**/{each}" for each in ("tests/**", "test/**", "*test*"))
+_REMOVED = (
+    "log", "--no-walk=unsorted", "--stdin", "--no-renames", "--diff-filter=D", "--name-only", "-z",
+    "--relative", "--format=%x01%H %cs%x02",
+)  # fmt: skip
 _CHANGES = (
     "-m", "--first-parent", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv",
     "--diff-filter=MD", "--relative", "--format=%x01%H %cs",
@@ -51,6 +47,7 @@ _PART = 200
 """So many changes are read by one call of git."""
 _AT_ONCE = 4
 _WORD = lazy_re(r"[A-Za-z_]\w{2,}", re.ASCII)
+_Question = TypeVar("_Question")
 
 
 _TEST = lazy_re(r"(?:^|[/_.-])(?:tests?|testing|examples?|docs?|benchmarks?|fakes?)(?=[/_.-])")
@@ -156,14 +153,34 @@ class History:
     def _gone(self) -> dict[str, tuple[str, str]]:
         """Every path that was removed once: the last commit that did, and its day."""
         self.begin()
-        text, is_whole = (self._pass or _Pass(self._files.root)).text()
-        if not is_whole:
-            self.notes.append(f"removed paths were looked for {PATHS_S:.0f} s long, and no longer")
+        text = (self._pass or _Pass(self._files.root)).text()
+        if self._run(("rev-list", f"--skip={MAX_COMMITS}", "--max-count=1", "HEAD")):
+            self.notes.append(f"removed paths were looked for in the newest {MAX_COMMITS} commits")
         gone: dict[str, tuple[str, str]] = {}
         for head, files in _commits(text):
             for file in files:
                 gone.setdefault(file, head)
         return gone
+
+    def _answers(
+        self,
+        kind: str,
+        asked: Mapping[str, _Question],
+        find: Callable[[dict[str, _Question]], Mapping[str, Sequence[Any] | None]],
+    ) -> dict[str, Sequence[Any]]:
+        """Return what there is to say to each question: what is kept, and what is found now.
+
+        Args:
+            kind: Where the answers are kept.
+            asked: The questions by their keys.
+            find: Finds the answers to those that are new.
+        """
+        if self.why_not:
+            return {}
+        known = self._known[kind]
+        if fresh := {key: each for key, each in asked.items() if key and key not in known}:
+            known.update({**dict.fromkeys(fresh), **find(fresh)})
+        return {key: row for key in asked if (row := known.get(key))}
 
     def removed_paths(self, paths: Iterable[str]) -> dict[str, Removal]:
         """Return those of some files and folders that were there, by their path.
@@ -171,17 +188,11 @@ class History:
         Args:
             paths: Relative to the root; none of them is there now.
         """
-        if self.why_not:
-            return {}
-        wanted = list(paths)
-        known = self._known["paths"]
-        fresh = {each for each in wanted if each not in known}
-        if fresh:
-            found = self._find_paths(fresh)
-            known.update(dict.fromkeys(fresh))
-            known.update((path, list(each)) for path, each in found.items())
-        found = {each: Removal(*row) for each in wanted if (row := known.get(each))}
-        return found | self._dropped_now([each for each in wanted if each not in found])
+        asked = dict.fromkeys(paths)
+        found = {
+            key: Removal(*row) for key, row in self._answers("paths", asked, self._find).items()
+        }
+        return found | self._dropped_now([each for each in asked if each not in found])
 
     def removed_files(self, names: Iterable[str]) -> dict[str, Removal]:
         """Return the last file that was removed of each name, where no file has the name now.
@@ -189,27 +200,24 @@ class History:
         Args:
             names: Names of files, or of modules without their ending, or how paths end.
         """
-        if self.why_not:
-            return {}
-        known = self._known["bases"]
-        fresh = {each for each in names if each and each not in known}
-        if fresh:
-            known.update(dict.fromkeys(fresh))
-            ends = {f"/{each.strip('/')}/": each for each in fresh if "/" in each.strip("/")}
-            paths: dict[str, str] = {}
-            for path in self._gone:
-                name = path.rpartition("/")[2]
-                stem, _, end = name.rpartition(".")
-                keys = {name, stem if f"*.{end}" in _CODE else name} & fresh
-                if keys and not is_test(path):
-                    paths.update((key, path) for key in keys if key not in paths)
-                for inner, key in ends.items():
-                    at = f"/{path}/".find(inner)
-                    if at >= 0 and key not in paths:
-                        paths[key] = path[: at + len(inner) - 2]
-            found = self._find_paths(set(paths.values()))
-            known.update((key, list(found[path])) for key, path in paths.items())
-        return {each: Removal(*row) for each in names if (row := known.get(each))}
+        rows = self._answers("bases", dict.fromkeys(names), self._find_files)
+        return {key: Removal(*row) for key, row in rows.items()}
+
+    def _find_files(self, names: Collection[str]) -> dict[str, Removal]:
+        ends = {f"/{each.strip('/')}/": each for each in names if "/" in each.strip("/")}
+        paths: dict[str, str] = {}
+        for path in self._gone:
+            name = path.rpartition("/")[2]
+            stem, _, end = name.rpartition(".")
+            for key in {name, stem if f"*.{end}" in _CODE else name}.intersection(names):
+                if not is_test(path):
+                    paths.setdefault(key, path)
+            for inner, key in ends.items():
+                at = f"/{path}/".find(inner)
+                if at >= 0:
+                    paths.setdefault(key, path[: at + len(inner) - 2])
+        found = self._find(set(paths.values()))
+        return {key: found[path] for key, path in paths.items()}
 
     def _dropped_now(self, paths: list[str]) -> dict[str, Removal]:
         """Return those that HEAD has: what is about to be committed takes them away.
@@ -217,7 +225,7 @@ class History:
         Not kept, as the next change of the work tree may bring them back.
         """
         chosen = [each for each in paths[:1_000] if "\0" not in each]
-        if not chosen:
+        if not chosen or self.why_not:
             return {}
         there = git_output(self._files.root, "ls-tree", "-z", "--name-only", "HEAD", "--", *chosen)
         names = set((there or b"").decode("utf-8", "replace").split("\0")) & set(chosen)
@@ -227,7 +235,7 @@ class History:
         last = Removal(self.head, date.decode().strip(), "", is_last=True)
         return {each: last._replace(was=each) for each in names}
 
-    def _find_paths(self, paths: Collection[str]) -> dict[str, Removal]:
+    def _find(self, paths: Collection[str]) -> dict[str, Removal]:
         folders = {each for each in paths if each not in self._gone}
         first: dict[str, tuple[str, str]] = {}
         for file, head in self._gone.items() if folders else ():
@@ -255,9 +263,8 @@ class History:
             "show", "-M", "-l2000", "--diff-filter=R", "--name-status", "-z",
             "--format=%x01%H %cs%x02", *chosen,
         )  # fmt: skip
-        text, _ = self._run(argv, PATHS_S)
         found: dict[str, dict[str, str]] = {}
-        for (commit, _), rows in _commits(text):
+        for (commit, _), rows in _commits(self._run(argv)):
             pairs = zip(rows[0::3], rows[1::3], rows[2::3], strict=False)
             found[commit] = {old: new for _, old, new in pairs}
         return found
@@ -277,16 +284,10 @@ class History:
         for _ in range(_MOST_HOPS):
             if not target or self._files.has(target):
                 return target
-            found, _ = self._find_once(target)
-            if found is None:
-                return ""
-            target = self._renames([found]).get(found, {}).get(target, "")
+            argv = ("log", "-1", "--no-renames", "--diff-filter=D", "--format=%H", "HEAD", "--")
+            found = self._run((*argv, target)).strip()
+            target = self._renames([found]).get(found, {}).get(target, "") if found else ""
         return ""
-
-    def _find_once(self, path: str) -> tuple[str | None, bool]:
-        argv = ("log", "-1", "--no-renames", "--diff-filter=D", "--format=%H", "HEAD", "--", path)
-        text, is_whole = self._run(argv, PATHS_S)
-        return text.strip() or None, is_whole
 
     def removed_names(self, names: Iterable[str]) -> dict[str, Removal]:
         """Return those names whose definition a change of code took away, and no file holds now.
@@ -294,18 +295,8 @@ class History:
         The newest `MAX_CHANGES` on the first-parent way are read: a bound by time would make the
         answer depend on the machine.
         """
-        if self.why_not:
-            return {}
-        known = self._known["names"]
-        wanted = list(names)
-        fresh = sorted({each for each in wanted if each and each not in known})
-        if len(fresh) > MAX_NAMES:
-            self.notes.append(f"the history was asked for {MAX_NAMES} of {len(fresh)} names")
-        if fresh:
-            found = self._search(set(fresh[:MAX_NAMES]))
-            known.update(dict.fromkeys(fresh))
-            known.update((name, list(each)) for name, each in found.items())
-        return {each: Removal(*row) for each in wanted if (row := known.get(each))}
+        rows = self._answers("names", dict.fromkeys(names), self._search)
+        return {key: Removal(*row) for key, row in rows.items()}
 
     def moved_lines(self, spots: Mapping[Spot, str]) -> dict[Spot, Move]:
         """Return where lines that pages name are now, where their files changed since.
@@ -313,59 +304,44 @@ class History:
         Args:
             spots: The lines, each with the text of the page's line, which may be edited.
         """
-        if self.why_not:
-            return {}
-        known = self._known["lines"]
-        keys = {spot: "\0".join(map(str, (*spot, row))) for spot, row in spots.items()}
-        fresh = [spot for spot, key in keys.items() if key not in known]
-        if fresh:
-            found = moved_lines(fresh, self._run)
-            known.update({keys[each]: list(found.get(each, ())) for each in fresh})
-        return {spot: Move(*row) for spot, key in keys.items() if (row := known.get(key))}
+        asked = {"\0".join(map(str, (*spot, row))): spot for spot, row in spots.items()}
+
+        def find(fresh: dict[str, Spot]) -> dict[str, Move | None]:
+            found = moved_lines(fresh.values(), self._run)
+            return {key: found.get(spot) for key, spot in fresh.items()}
+
+        return {asked[key]: Move(*row) for key, row in self._answers("lines", asked, find).items()}
 
     def days_of(self, page: str, lines: Collection[int]) -> dict[int, str]:
         """Return the day on which each line of a page was written, where it is committed."""
         found = {} if self.why_not else line_origins(page, sorted(lines), self._run)
         return {line: day for line, (commit, day) in found.items() if commit.strip("0")}
 
-    def _search(self, names: set[str]) -> dict[str, Removal]:
-        text, _ = self._run(("rev-list", "--first-parent", "HEAD"), PATHS_S)
-        every = text.split()
+    def _search(self, names: Collection[str]) -> dict[str, Removal]:
+        every = self._run(("rev-list", "--first-parent", "HEAD")).split()
         commits = every[:MAX_CHANGES]
         if len(commits) < len(every):
             note = f"removed names were looked for in {MAX_CHANGES} of {len(every)} changes"
             self.notes.append(note)
         # Half of all code is tests, whose names only tests have.
         tests = () if any(each.lower().startswith("test") for each in names) else _NO_TESTS
-        deadline = time.monotonic() + NAMES_S
 
-        def read(start: int) -> tuple[dict[str, Removal], bool]:
+        def read(start: int) -> dict[str, Removal]:
             part = commits[start : start + _PART]
             feed = "\n".join([*part, "--", *_CODE, *tests, ""]).encode()
             argv = ("log", "--no-walk=unsorted", "--stdin", *_CHANGES)
-            text, is_whole = self._run(argv, max(deadline - time.monotonic(), 0.01), feed)
-            return _removals(text, names), is_whole
+            return _removals(self._run(argv, feed), names)
 
         found: dict[str, Removal] = {}
         with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
-            parts = list(pool.map(read, range(0, len(commits), _PART)))
-        for removals, _ in parts:
-            found = {**removals, **found}
-        if not all(is_whole for _, is_whole in parts):
-            self.notes.append(f"removed names were looked for {NAMES_S:.0f} s long, and no longer")
+            for removals in pool.map(read, range(0, len(commits), _PART)):
+                found = {**removals, **found}
         return found
 
-    def _run(self, argv: Sequence[str], limit_s: float, feed: bytes = b"") -> tuple[str, bool]:
-        """Return what git prints in so many seconds, and whether that is all of it."""
-        try:
-            done = run_git(self._files.root, *argv, feed=feed, timeout_s=limit_s)
-            return done.stdout.decode("utf-8", "surrogateescape"), True
-        except subprocess.TimeoutExpired as error:
-            part: object = error.output
-            text = part.decode("utf-8", "replace") if isinstance(part, bytes) else ""
-            return text.rpartition("\0")[0], False
-        except ScaffoldError:
-            return "", False
+    def _run(self, argv: Sequence[str], feed: bytes = b"") -> str:
+        """Return what git prints."""
+        done = run_git(self._files.root, *argv, feed=feed)
+        return done.stdout.decode("utf-8", "surrogateescape")
 
 
 def is_code(path: str) -> bool:
@@ -385,40 +361,35 @@ class _Pass:
     """
 
     def __init__(self, root: Path) -> None:
-        argv = ("log", "--no-renames", "--diff-filter=D", "--name-only", "-z", "--relative",
-                "--format=%x01%H %cs%x02", "HEAD")  # fmt: skip
         # No pipe, as nobody reads while git writes, and no thread, as that would forbid forks.
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `text`
-        self._deadline = time.monotonic() + PATHS_S
-        self._process = _started(root, argv, self._out)
+        argv = ("rev-list", f"--max-count={MAX_COMMITS}", "HEAD")
+        commits = _started(root, argv, subprocess.DEVNULL, subprocess.PIPE)
+        self._processes = [commits, _started(root, _REMOVED, commits.stdout, self._out)]
+        if commits.stdout is not None:
+            commits.stdout.close()  # it is for the other process alone
 
     def stop(self) -> None:
         """End git, and drop what it printed."""
-        self._process.kill()
-        self._process.wait()
+        for each in self._processes:
+            each.kill()
+            each.wait()
         self._out.close()
 
-    def text(self) -> tuple[str, bool]:
-        """Return what git printed, and whether that is all of it."""
-        is_whole = True
+    def text(self) -> str:
+        """Return what git printed."""
+        for each in self._processes:
+            each.wait()
         with self._out as out:
-            try:
-                self._process.wait(max(0.0, self._deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-                is_whole = False
             out.seek(0)
-            found = out.read()
-        found = found if is_whole else found.rpartition(b"\0")[0]
-        return found.decode("utf-8", "surrogateescape"), is_whole
+            return out.read().decode("utf-8", "surrogateescape")
 
 
 def _started(
-    root: Path, argv: Sequence[str], out: IO[bytes] | int = subprocess.PIPE
+    root: Path, argv: Sequence[str], given: IO[bytes] | int | None, out: IO[bytes] | int
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        git_command(*argv), cwd=root, env=git_environment(), stdin=subprocess.DEVNULL,
+        git_command(*argv), cwd=root, env=git_environment(), stdin=given,
         stdout=out, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 

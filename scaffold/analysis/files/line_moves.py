@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 
-Git = Callable[..., tuple[str, bool]]
-"""Runs git with some words and a limit in seconds; what it prints, and whether that is all."""
+Git = Callable[[Sequence[str]], str]
+"""Runs git with some words, and returns what it prints."""
 
 _ORIGIN = lazy_re(r"^(?P<commit>[0-9a-f]{40,64}) \d+ (?P<line>\d+)")
 _TIME = "committer-time "
 _HUNK = lazy_re(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@", re.MULTILINE)
-BLAME_S = 4.0
-"""So long git may look for the commits that wrote the lines of one page."""
 
 
 class Spot(NamedTuple):
@@ -71,11 +69,11 @@ def moved_lines(spots: Collection[Spot], git: Git) -> dict[Spot, Move]:
 def line_origins(page: str, lines: Sequence[int], git: Git) -> dict[int, tuple[str, str]]:
     """Return the commit that wrote each of some lines, and its day."""
     ranges = [word for each in lines for word in ("-L", f"{each},{each}")]
-    text, is_whole = git(("blame", "--porcelain", *ranges, "--", page), BLAME_S)
+    text = git(("blame", "--porcelain", *ranges, "--", page))
     found: dict[int, tuple[str, str]] = {}
     dates: dict[str, str] = {}
     commit = ""
-    for row in text.split("\n") if is_whole else ():
+    for row in text.split("\n"):
         if origin := _ORIGIN.match(row):
             commit = origin["commit"]
             found[int(origin["line"])] = (commit, "")
@@ -91,8 +89,8 @@ def _hunks(commit: str, path: str, git: Git) -> list[tuple[int, int, int]] | Non
     None where the commit has no such file.
     """
     words = ("diff", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative")
-    text, is_whole = git((*words, commit, "HEAD", "--", path), BLAME_S)
-    if not is_whole or "\n--- /dev/null\n" in text:
+    text = git((*words, commit, "HEAD", "--", path))
+    if "\n--- /dev/null\n" in text:
         return None
     found = _HUNK.findall(text)
     return [(int(at), int(old or 1), int(new or 1)) for at, old, new in found]

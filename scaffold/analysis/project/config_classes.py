@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.files.data_files import known_part, load_data
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.near_names import closest
 from scaffold.analysis.python.index import Field, PythonIndex
 
 _SUFFIX = rb"(?:Config|Configuration|Cfg|Args|Arguments|Settings|Options|Params)"
@@ -136,10 +137,7 @@ class ConfigClasses:
         # The key in quotes may be what the source reads from a raw mapping.
         if any(_EXTRA.search(text) or f'"{part}"' in text for text in texts):
             return KeyAnswer("open", f"{dotted} may take other keys", depth)
-        from difflib import get_close_matches
-
-        names = [each.name for each in fields]
-        near = next(iter(get_close_matches(part, names, n=1, cutoff=0.6)), "")
+        near = closest(part, [each.name for each in fields])
         last = dotted.rpartition(".")[2]
         return KeyAnswer("missing", f"{last} has no field {part!r}", depth, near)
 

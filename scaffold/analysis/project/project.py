@@ -1,17 +1,16 @@
-"""The versions that a project's own files name: floors, limits, exact pins, and its own version."""
+"""The versions that a project's own files name: floors and limits."""
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, cast
 
+from scaffold.analysis.files.data_files import load_data
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.project.tool_table import inner_table
 
 Version = tuple[int, ...]
 
@@ -21,13 +20,6 @@ _FLOOR = lazy_re(r"(?:>=|\^|~=?|==)\s*v?(\d+(?:\.\d+)*)|^\s*v?(\d+(?:\.\d+)*)(?:
 _REQUIREMENTS = lazy_re(r"(?:^|/)[^/]*(?:requirements|constraints)[^/]*\.(?:txt|in|pip)$", re.I)
 _IN_FOLDER = lazy_re(r"(?:^|/)(?:requirements|constraints)/[^/]+\.(?:txt|in)$", re.IGNORECASE)
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "environment.yml", "environment.yaml")
-# Pins of other files hold for one platform or one use.
-_GENERAL = frozenset({*_MANIFESTS, "package.json", "requirements.txt", "constraints.txt"})
-# `torch==2.4.0` or `sglang[all] === 0.4.1.post2`; neither `torch==2.*` nor a part of an address.
-_PIN = lazy_re(
-    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*===?\s*"
-    r"(?P<version>\d[\w.!+]*)(?![\w.*])"
-)
 _LIMIT = lazy_re(r"([<>]=?|==|~=)\s*v?(\d+(?:\.\d+)*)")
 _LIMITED = lazy_re(
     r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*"
@@ -46,7 +38,7 @@ class Project:
         self._files = files
 
     def floors(self, tool: str) -> dict[str, Version]:
-        """Return the lowest version of a tool ("python", "node", "go", "rust") by file."""
+        """Return the lowest version of a tool ("python", "node") by file."""
         return self._floors.get(tool, {})
 
     @cached_property
@@ -59,16 +51,14 @@ class Project:
 
     def _asked(self) -> Iterator[tuple[str, str, str]]:
         """Yield a tool, the file that asks for it, and how."""
-        for path, table in self._tables("pyproject.toml"):
-            asked = _at(table, "project", "requires-python")
-            asked = asked or _at(table, "tool", "poetry", "dependencies", "python")
-            yield "python", path, str(asked or "")
-        for path, table in self._tables("Cargo.toml"):
-            asked = _at(table, "package", "rust-version")
-            asked = asked or _at(table, "workspace", "package", "rust-version")
-            yield "rust", path, str(asked or "")
-        for path, table in self._packages():
-            yield "node", path, str(_at(table, "engines", "node") or "")
+        for path in self._files.by_name.get("pyproject.toml", ()):
+            table = load_data(path, self._files)
+            asked = inner_table(table, "project").get("requires-python")
+            poetry = inner_table(table, "tool", "poetry", "dependencies")
+            yield "python", path, str(asked or poetry.get("python") or "")
+        for path in self._files.by_name.get("package.json", ()):
+            engines = inner_table(load_data(path, self._files), "engines")
+            yield "node", path, str(engines.get("node") or "")
         for name, pattern in (
             ("setup.cfg", r"^python_requires\s*=\s*(.+)$"),
             ("setup.py", r"python_requires\s*=\s*[\"']([^\"']+)"),
@@ -76,24 +66,6 @@ class Project:
             for path, text in self._texts(name):
                 if found := re.search(pattern, text, re.MULTILINE):
                     yield "python", path, found[1]
-        for path, text in self._texts("go.mod"):
-            if found := re.search(r"^go\s+([\d.]+)", text, re.MULTILINE):
-                yield "go", path, found[1]
-
-    @cached_property
-    def pins(self) -> dict[str, dict[str, str]]:
-        """The packages that are pinned exactly: each version with the file that pins it."""
-        found: dict[str, dict[str, str]] = defaultdict(dict)
-        for path, row in self._rows():
-            for pin in _PIN.finditer(row):
-                found[normal_name(pin["name"])].setdefault(pin["version"], path)
-        for path, table in self._packages():
-            for group in ("dependencies", "devDependencies"):
-                for name, version in _mapping(table.get(group)).items():
-                    # `^1.2.3` and `~1.2.3` are ranges.
-                    if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", str(version)):
-                        found[normal_name(name)].setdefault(str(version), path)
-        return found
 
     @cached_property
     def bounds(self) -> dict[str, dict[tuple[str, str], str]]:
@@ -106,11 +78,6 @@ class Project:
                     own.setdefault((sign, version), path)
         return found
 
-    def is_general(self, path: str, document: str) -> bool:
-        """Return whether the pins of a file hold for everything in a document's folders."""
-        folder, _, name = path.rpartition("/")
-        return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
-
     def _rows(self) -> Iterator[tuple[str, str]]:
         """Yield the rows of the files that name what the project needs, without comments."""
         paths = [path for path in self._files.paths if is_requirements(path)]
@@ -121,24 +88,6 @@ class Project:
                 # Only `#` behind a space begins a comment: `git+https://host/x#egg=y` holds one
                 # too.
                 yield path, re.sub(r"(?:^|\s)#.*", "", row)
-
-    def _tables(self, name: str) -> list[tuple[str, dict[str, Any]]]:
-        found: list[tuple[str, dict[str, Any]]] = []
-        for path, text in self._texts(name):
-            try:
-                found.append((path, tomllib.loads(text)))
-            except tomllib.TOMLDecodeError:
-                continue  # what is wrong with it is for its own tools to say
-        return found
-
-    def _packages(self) -> list[tuple[str, dict[str, Any]]]:
-        found: list[tuple[str, dict[str, Any]]] = []
-        for path, text in self._texts("package.json"):
-            try:
-                found.append((path, _mapping(json.loads(text))))
-            except (ValueError, RecursionError):
-                continue
-        return found
 
     def _texts(self, name: str) -> Iterator[tuple[str, str]]:
         for path in self._files.by_name.get(name, ()):
@@ -162,17 +111,6 @@ def is_requirements(path: str) -> bool:
 def normal_name(name: str) -> str:
     """Return a distribution's or extra's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _at(table: dict[str, Any], *keys: str) -> Any:
-    value: Any = table
-    for key in keys:
-        value = _mapping(value).get(key)
-    return value
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 # A row that ends in a backslash, unless it is a comment.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from scaffold.analysis.files.data_files import load_data
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project.tool_table import inner_table
 from scaffold.analysis.python.modules import is_scenery
 from scaffold.analysis.python.sources import Sources
 from scaffold.analysis.python.statements import all_nodes
@@ -28,7 +29,6 @@ class Project:
         scripts: Its console scripts: the name and `module:attribute`.
         extras: The names of its extras; None where they are computed.
         groups: The names of its dependency groups.
-        has_more_scripts: Whether scripts may come from elsewhere.
     """
 
     path: str
@@ -36,7 +36,6 @@ class Project:
     scripts: dict[str, str] = field(default_factory=dict[str, str])
     extras: set[str] | None = field(default_factory=set[str])
     groups: set[str] = field(default_factory=set[str])
-    has_more_scripts: bool = False
 
 
 class Projects:
@@ -86,21 +85,14 @@ class Projects:
     @cached_property
     def descriptions(self) -> tuple[str, ...]:
         """The files of `[tool.scaffold.skills] cli` that describe command lines."""
-        table = self._toml("pyproject.toml")
-        given: Any = _table(_table(_table(table, "tool"), "scaffold"), "skills").get("cli")
+        table = load_data("pyproject.toml", self._files)
+        given: Any = inner_table(table, "tool", "scaffold", "skills").get("cli")
         rows = cast("list[Any]", given) if isinstance(given, list) else []
         return tuple(each for each in rows if isinstance(each, str))
 
-    def _toml(self, path: str) -> Table:
-        text = self._files.text(path) if path in self._files.paths else None
-        try:
-            return tomllib.loads(text) if text is not None else {}
-        except (tomllib.TOMLDecodeError, RecursionError):
-            return {}
-
     def _read(self, path: str, project: Project) -> None:
         if path.endswith("pyproject.toml"):
-            _read_pyproject(self._toml(path), project)
+            _read_pyproject(load_data(path, self._files), project)
         elif path.endswith("setup.cfg"):
             _read_setup_cfg(self._files.text(path) or "", project)
         else:
@@ -110,28 +102,28 @@ class Projects:
                     _read_setup_call(node, project)
 
 
-def _read_pyproject(table: Table, project: Project) -> None:
-    own = _table(table, "project")
-    tool = _table(table, "tool")
-    poetry = _table(tool, "poetry")
+def _read_pyproject(table: Any, project: Project) -> None:
+    own = inner_table(table, "project")
+    tool = inner_table(table, "tool")
+    poetry = inner_table(tool, "poetry")
     project.name = _text(own, "name") or _text(poetry, "name")
-    for scripts in (_table(own, "scripts"), _table(own, "gui-scripts"), _table(poetry, "scripts")):
-        for name, target in scripts.items():
+    for outer, key in ((own, "scripts"), (own, "gui-scripts"), (poetry, "scripts")):
+        for name, target in inner_table(outer, key).items():
             if isinstance(target, str):
                 project.scripts[name] = target
             else:  # poetry: { reference = "path", type = "file" }
                 project.scripts[name] = ""
     dynamic: Any = own.get("dynamic")
     named = cast("list[Any]", dynamic) if isinstance(dynamic, list) else []
-    project.has_more_scripts = bool({"scripts", "entry-points"} & {str(each) for each in named})
     if "optional-dependencies" in named:
         project.extras = None
     else:
-        _add_extras(project, [*_table(own, "optional-dependencies"), *_table(poetry, "extras")])
-    project.groups |= {*_table(table, "dependency-groups"), *_table(poetry, "group")}
-    if "dev-dependencies" in _table(tool, "uv") or "dev-dependencies" in poetry:
+        extras = inner_table(poetry, "extras")
+        _add_extras(project, [*inner_table(own, "optional-dependencies"), *extras])
+    project.groups |= {*inner_table(table, "dependency-groups"), *inner_table(poetry, "group")}
+    if "dev-dependencies" in inner_table(tool, "uv") or "dev-dependencies" in poetry:
         project.groups.add("dev")
-    project.groups |= set(_table(_table(tool, "pdm"), "dev-dependencies"))
+    project.groups |= set(inner_table(tool, "pdm", "dev-dependencies"))
 
 
 def _read_setup_cfg(text: str, project: Project) -> None:
@@ -163,7 +155,7 @@ def _read_setup_call(node: ast.Call, project: Project) -> None:
             value = None
         # `setup(**settings)`.
         if each.arg is None:
-            project.has_more_scripts, project.extras = True, None
+            project.extras = None
         elif each.arg == "name" and isinstance(value, str):
             project.name = project.name or value
         elif each.arg == "extras_require":
@@ -181,18 +173,11 @@ def _read_entry_points(value: Any, project: Project) -> None:
         _add_lines("\n".join(str(each) for each in cast("list[Any]", scripts)), project)
     elif isinstance(scripts, str):
         _add_lines(scripts, project)
-    else:
-        project.has_more_scripts = True
 
 
 def _add_extras(project: Project, names: list[str]) -> None:
     if project.extras is not None:
         project.extras |= {normal_name(each) for each in names}
-
-
-def _table(outer: Table, key: str) -> Table:
-    inner: Any = outer.get(key)
-    return cast("Table", inner) if isinstance(inner, dict) else {}
 
 
 def _text(table: Table, key: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.project.tool_table import inner_table
 
 # Source: the reference of pytest, and the documents of the plugins that are most installed.
 _MARKERS = """
@@ -178,11 +179,9 @@ def _toml_value(text: str, key: str) -> str | list[str]:
         loaded: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return ""
-    pytest = (
-        # A pytest.toml has the table at its top, a pyproject.toml below `tool`.
-        _table(_table(loaded, "tool"), "pytest") if "tool" in loaded else _table(loaded, "pytest")
-    )
-    value: Any = pytest.get(key) or _table(pytest, "ini_options").get(key, "")
+    # A pytest.toml has the table at its top, a pyproject.toml below `tool`.
+    pytest = inner_table(loaded, *(["tool"] if "tool" in loaded else []), "pytest")
+    value: Any = pytest.get(key) or inner_table(pytest, "ini_options").get(key, "")
     return list(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
 
 
@@ -201,8 +200,3 @@ def _ini_value(text: str, key: str) -> str:
 def _marker_name(row: str) -> str:
     found = re.match(r"\s*([A-Za-z_][\w-]*)", row)
     return found[1] if found else ""
-
-
-def _table(outer: Any, key: str) -> dict[str, Any]:
-    inner = cast("dict[str, Any]", outer).get(key) if isinstance(outer, dict) else None
-    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}

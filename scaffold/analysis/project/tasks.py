@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
+from scaffold.analysis.files.data_files import load_data
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.project.tool_table import inner_table
 
 MAKEFILES = ("GNUmakefile", "Makefile", "makefile")
 JUSTFILES = ("justfile", "Justfile", ".justfile")
@@ -66,15 +67,8 @@ def make_tasks(path: str, files: Files) -> Tasks | None:
 
 def npm_tasks(path: str, files: Files) -> Tasks | None:
     """Return the scripts of a package.json."""
-    try:
-        data: Any = json.loads(files.text(path) or "")
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict):
-        return None
-    scripts: Any = cast("dict[str, Any]", data).get("scripts", {})
-    names = cast("dict[str, Any]", scripts) if isinstance(scripts, dict) else {}
-    return Tasks(path, frozenset(names))
+    data = load_data(path, files)
+    return Tasks(path, frozenset(inner_table(data, "scripts"))) if isinstance(data, dict) else None
 
 
 def just_tasks(path: str, files: Files) -> Tasks | None:

@@ -71,9 +71,8 @@ def settings_errors(
         raise error(str(found), code=code, hint=hint) from found
 
 
-def inner_table(table: dict[str, Any], *names: str) -> dict[str, Any]:
+def inner_table(table: Any, *names: str) -> dict[str, Any]:
     """Return the table that the names lead to; an empty one where something else is there."""
     for name in names:
-        found: object = table.get(name)
-        table = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    return table
+        table = cast("dict[str, Any]", table).get(name) if isinstance(table, dict) else None
+    return cast("dict[str, Any]", table) if isinstance(table, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -101,8 +100,6 @@ class ValueBinding(NamedTuple):
         line: Where it stands, from 1.
         alias: The dotted name that it is set to (``a = b.c``), or None.
         call: The dotted name of the call that makes it (``a = b.c(...)``), or None.
-        arguments: That call's arguments, kept only for calls that make a callable or a class.
-        signature: What a ``lambda`` takes.
         is_bound: Whether it has a value at all; ``x: int`` in a module has none.
         is_none: Whether that is ``None``, which stands for what could not be imported.
     """
@@ -110,8 +107,6 @@ class ValueBinding(NamedTuple):
     line: int
     alias: str | None = None
     call: str | None = None
-    arguments: ast.Call | None = None
-    signature: Signature | None = None
     is_bound: bool = True
     is_none: bool = False
 

@@ -17,8 +17,6 @@ from scaffold.analysis.python.bindings import (
 from scaffold.analysis.python.decorators import effect
 from scaffold.analysis.python.scopes import Bound, bindings_of
 from scaffold.analysis.python.signatures import (
-    Signature,
-    read_parameters,
     read_signature,
     source_of,
 )
@@ -29,10 +27,6 @@ from scaffold.analysis.python.statements import (
     dotted_name,
     statements,
 )
-
-KEPT_CALLS = frozenset({"partial", "namedtuple", "NamedTuple", "partialmethod", "Enum"})
-"""Calls whose arguments say what the result takes; of all others only the name is kept."""
-
 
 Statements = Sequence[tuple[ast.stmt, int]]
 """What ``statements`` gives of a body."""
@@ -146,11 +140,7 @@ def _bind(scope: Scope, bound: Bound, typed: bool) -> None:
 def _value(node: ast.AST, value: ast.expr | None) -> ValueBinding:
     line: int = getattr(node, "lineno", 1)
     if isinstance(value, ast.Call):
-        call = dotted_name(value.func) or "?"
-        kept = value if call.rpartition(".")[2] in KEPT_CALLS else None
-        return ValueBinding(line, call=call, arguments=kept)
-    if isinstance(value, ast.Lambda):
-        return ValueBinding(line, signature=Signature("<lambda>", read_parameters(value.args)))
+        return ValueBinding(line, call=dotted_name(value.func) or "?")
     # A loop target has no value expression and is bound all the same; `x: int` is not.
     has_value = value is not None or not isinstance(node, ast.AnnAssign)
     is_none = isinstance(value, ast.Constant) and value.value is None

@@ -10,59 +10,14 @@ from typing import Any, NamedTuple
 
 # Spelled out, and not all of sys.stdlib_module_names: to import `this` or `antigravity` does
 # things.
-_HARMLESS = frozenset(
-    [
-        "abc",
-        "argparse",
-        "ast",
-        "base64",
-        "builtins",
-        "collections",
-        "collections.abc",
-        "contextlib",
-        "copy",
-        "csv",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "enum",
-        "functools",
-        "hashlib",
-        "html",
-        "inspect",
-        "io",
-        "itertools",
-        "json",
-        "logging",
-        "math",
-        "operator",
-        "os",
-        "os.path",
-        "pathlib",
-        "pickle",
-        "queue",
-        "random",
-        "re",
-        "shutil",
-        "socketserver",
-        "string",
-        "subprocess",
-        "sys",
-        "tempfile",
-        "textwrap",
-        "threading",
-        "time",
-        "traceback",
-        "types",
-        "typing",
-        "unittest",
-        "urllib.parse",
-        "uuid",
-        "warnings",
-        "weakref",
-        "zipfile",
-    ]
-)
+_MODULES = """
+abc argparse ast base64 builtins collections collections.abc contextlib copy csv dataclasses
+datetime decimal enum functools hashlib html inspect io itertools json logging math operator os
+os.path pathlib pickle queue random re shutil socketserver string subprocess sys tempfile
+textwrap threading time traceback types typing unittest urllib.parse uuid warnings weakref
+zipfile
+"""
+_HARMLESS = frozenset(_MODULES.split())
 """Modules that do nothing but define names, so that to ask them changes nothing."""
 
 _STABLE = frozenset({"builtins", "abc", "enum", "typing", "collections.abc", "_collections_abc"})

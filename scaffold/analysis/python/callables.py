@@ -1,8 +1,7 @@
-"""What calling something takes: functions, methods, classes, partials."""
+"""What calling something takes: functions, methods, classes."""
 
 from __future__ import annotations
 
-import ast
 import enum
 import re
 from collections.abc import Sequence
@@ -27,13 +26,11 @@ from scaffold.analysis.python.entry import (
     ClassEntry,
     FunctionEntry,
     Resolve,
-    ValueEntry,
     keeps_signature,
 )
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.modules import Module
-from scaffold.analysis.python.signatures import Parameter, Signature
-from scaffold.analysis.python.statements import dotted_name
+from scaffold.analysis.python.signatures import Signature
 
 # Class methods that need no decorator.
 _CLASS_METHODS = ("__init_subclass__", "__class_getitem__")
@@ -55,8 +52,6 @@ class Callables:
         self._classes = classes
         self._resolve = resolve
         self._trusted = trusted
-        # The partials that are being read, by identity of their call, so that a circle ends.
-        self._partials: set[int] = set()
 
     def signature(self, found: Found) -> Signature | None:
         """Return what a call takes; None where that is not certain."""
@@ -70,8 +65,6 @@ class Callables:
             return self._constructor(thing)
         if isinstance(thing, FunctionEntry):
             return self._function(thing)
-        if isinstance(thing, ValueEntry):
-            return self._value(thing)
         return None
 
     def _function(self, entry: FunctionEntry) -> Signature | None:
@@ -175,39 +168,6 @@ class Callables:
                 return isinstance(found.thing, StandardName)
         return False
 
-    def _value(self, entry: ValueEntry) -> Signature | None:
-        binding = entry.binding
-        if binding.signature is not None:
-            return binding.signature._replace(path=entry.module.place, line=binding.line)
-        kind = last_part(binding.call or "")
-        if binding.arguments is None or self._is_foreign(entry):
-            return None
-        if kind == "partial" and binding.arguments.args:
-            return self._partial(entry, binding.arguments)
-        if kind == "namedtuple":
-            return _named_tuple(binding.arguments, entry)
-        return None
-
-    def _is_foreign(self, entry: ValueEntry) -> bool:
-        found = self._resolve(entry.module, entry.binding.call or "?")
-        return not isinstance(found.thing, StandardName)
-
-    def _partial(self, entry: ValueEntry, call: ast.Call) -> Signature | None:
-        """Return what is left to give to ``partial(function, 1, key=2)``."""
-        function = dotted_name(call.args[0])
-        lenient = any(isinstance(each, ast.Starred) for each in call.args)
-        names = {word.arg for word in call.keywords}
-        if function is None or lenient or None in names:
-            return None
-        if id(call) in self._partials:
-            return None  # a partial of itself
-        self._partials.add(id(call))
-        inner = self.signature(self._resolve(entry.module, function))
-        self._partials.discard(id(call))
-        if inner is None:
-            return None
-        return inner._replace(parameters=_left(inner.parameters, len(call.args) - 1, names))
-
 
 _PLAIN_BASES = frozenset({"abc.ABC", "typing.Generic", "builtins.object"})
 """Python's own bases under which a class without ``__init__`` takes no arguments."""
@@ -216,53 +176,3 @@ _PLAIN_BASES = frozenset({"abc.ABC", "typing.Generic", "builtins.object"})
 def _is_called_otherwise(base: StandardName) -> bool:
     """Return whether calling such a class is not making an instance: a metaclass, an enum."""
     return base.base is not None and issubclass(base.base, (type, enum.Enum))
-
-
-def _left(
-    parameters: tuple[Parameter, ...], positional: int, names: set[str | None]
-) -> tuple[Parameter, ...]:
-    found: list[Parameter] = []
-    by_keyword = False
-    for each in parameters:
-        if positional and each.kind.startswith("positional"):
-            positional -= 1
-            continue
-        # After an argument bound by keyword nothing more can be given by position.
-        if each.kind == "var_positional" and by_keyword:
-            continue
-        if each.name in names and each.kind in ("positional_or_keyword", "keyword_only"):
-            by_keyword = True
-            # A keyword of a partial becomes a default that the call may override, by keyword only.
-            each = each._replace(kind="keyword_only", has_default=True)
-        elif by_keyword and each.kind == "positional_or_keyword":
-            each = each._replace(kind="keyword_only")
-        found.append(each)
-    return tuple(found)
-
-
-def _named_tuple(call: ast.Call, entry: ValueEntry) -> Signature | None:
-    """Return the constructor of ``namedtuple("Name", "a b")``."""
-    words = {word.arg: word.value for word in call.keywords}
-    # `rename=True` changes names, and a third argument by position is an error.
-    if len(call.args) != 2 or set(words) - {"defaults", "module"}:
-        return None
-    given = call.args[1]
-    if isinstance(given, ast.Constant) and isinstance(given.value, str):
-        names = given.value.replace(",", " ").split()
-    elif isinstance(given, (ast.List, ast.Tuple)):
-        names = [str(each.value) for each in given.elts if isinstance(each, ast.Constant)]
-        if len(names) != len(given.elts):
-            return None
-    else:
-        return None
-    defaults = words.get("defaults")
-    if defaults is not None and not isinstance(defaults, (ast.List, ast.Tuple)):
-        return None
-    # The defaults belong to the rightmost fields.
-    required = len(names) - (len(defaults.elts) if defaults is not None else 0)
-    parameters = tuple(
-        Parameter(name, "positional_or_keyword", index >= required)
-        for index, name in enumerate(names)
-    )
-    title = call.args[0].value if isinstance(call.args[0], ast.Constant) else "namedtuple"
-    return Signature(str(title), parameters, entry.module.place, entry.binding.line)

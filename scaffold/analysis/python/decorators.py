@@ -13,15 +13,8 @@ KEEPING = frozenset(
     | {"no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "no_type_check"}
     | {"deprecated", "setter", "getter", "deleter", "abstractproperty", "abstractclassmethod"}
     | {"abstractstaticmethod", "singledispatch", "wraps", "runtime_checkable", "unique"}
-    | {
-        "total_ordering",
-        "type_check_only",
-        "dataclass",
-        "dataclass_transform",
-        "skip",
-        "skipif",
-        "parametrize",
-    }
+    | {"total_ordering", "type_check_only", "dataclass", "dataclass_transform", "skip", "skipif"}
+    | {"parametrize"}
 )
 """The last parts of names of decorators that neither add nor take parameters."""
 

@@ -83,7 +83,7 @@ class Definitions:
         self._is_built = True
         for number, path in enumerate(self._files.python):
             # The third pattern begins at a line break, which the first line would lack.
-            source = b"\n" + (read_source(self._files, path) or b"")
+            source = b"\n" + (self._files.data(path) or b"")
             for name in {name for each in _PATTERNS for name in each.findall(source)}:
                 self._index.setdefault(name, array("I")).append(number)
             for owner in _SET_BY_NAME.findall(source):
@@ -99,7 +99,7 @@ class Definitions:
                     self._set_on.setdefault(match[1], set()).add(owner[1])
 
     def _lines(self, path: str, name: str) -> Iterator[tuple[str, int]]:
-        source = read_source(self._files, path) or b""
+        source = self._files.data(path) or b""
         wanted = name.encode()
         # Most of a source is about other names: the pattern is tried only near this one.
         at = source.find(wanted)
@@ -110,11 +110,3 @@ class Definitions:
                 yield path, source.count(b"\n", 0, match.end(match.lastindex or 0)) + 1
             end = source.find(b"\n", at)
             at = source.find(wanted, end) if end >= 0 else -1
-
-
-def read_source(files: Files, path: str) -> bytes | None:
-    """Read a source as bytes; None where it is too long or unreadable.
-
-    Not through ``Files.text``: that keeps every text, and this is asked for all of them.
-    """
-    return files.data(path)

@@ -6,14 +6,11 @@ Nothing is imported; a source is parsed when a question first touches it.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.python import binding
-from scaffold.analysis.python.binding import Problem
 from scaffold.analysis.python.callables import Callables
 from scaffold.analysis.python.classes import Member
 from scaffold.analysis.python.data_fields import Field, find_fields
@@ -78,10 +75,6 @@ class PythonIndex:
     def signature_of(self, found: Found) -> Signature | None:
         """Return what a call of something found takes, as ``signature`` does."""
         return self._callables.signature(found)
-
-    def bind(self, signature: Signature, call: ast.Call) -> Problem | None:
-        """Return why a call does not fit a signature; None where it fits or may fit."""
-        return binding.bind(signature, call)
 
     def members(self, dotted: str) -> dict[str, Member] | None:
         """Return a class's members, those of its bases among them; None where it is no class."""
@@ -177,4 +170,4 @@ class PythonIndex:
         return found._replace(near=self._nearness.nearest(found))
 
 
-__all__ = ["Field", "Found", "Member", "Parameter", "Problem", "PythonIndex", "Signature"]
+__all__ = ["Field", "Found", "Member", "Parameter", "PythonIndex", "Signature"]

@@ -49,3 +49,10 @@ class Found(NamedTuple):
     def is_missing(self) -> bool:
         """Whether the name is certainly not there."""
         return self.kind == "missing"
+
+    @property
+    def lacking(self) -> str:
+        """The part of a missing name that is not there, or nothing."""
+        # Every sentence about a missing name ends with that part in quotes.
+        text = self.evidence.rpartition("'")[0].rpartition("'")[2]
+        return text if text in self.name.split(".") else ""

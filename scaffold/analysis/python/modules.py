@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from scaffold.analysis.files.builds import Builds
-from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.files import Files, folders_of
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.builtins_table import is_standard
 
@@ -96,14 +96,8 @@ class Modules:
     @cached_property
     def python_folders(self) -> frozenset[str]:
         """The folders with Python somewhere below them."""
-        found: set[str] = set()
         links = [f"{link}/" for link in self._files.folder_links]
-        for path in (*self._files.python, *links):
-            folder = path.rpartition("/")[0]
-            while folder and folder not in found:
-                found.add(folder)
-                folder = folder.rpartition("/")[0]
-        return frozenset(found)
+        return folders_of([*self._files.python, *links])
 
     def top(self, name: str) -> tuple[Module, ...]:
         """Return every module that ``import name`` may take from this repository."""
@@ -282,13 +276,7 @@ class Modules:
     @cached_property
     def _folders_of_compiled(self) -> frozenset[str]:
         """The folders with an extension somewhere below them."""
-        found: set[str] = set()
-        for path in self._compiled_modules:
-            folder = path.rpartition("/")[0]
-            while folder and folder not in found:
-                found.add(folder)
-                folder = folder.rpartition("/")[0]
-        return frozenset(found)
+        return folders_of(self._compiled_modules)
 
     def _is_package(self, folder: str) -> bool:
         return folder in self.packages

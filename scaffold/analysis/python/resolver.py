@@ -21,7 +21,6 @@ from scaffold.analysis.python.classes import (
     own_member,
     preferred,
 )
-from scaffold.analysis.python.definitions import read_source
 from scaffold.analysis.python.entry import ClassEntry, FunctionEntry, ValueEntry
 from scaffold.analysis.python.lookup_result import Found, Kind
 from scaffold.analysis.python.modules import Module, Modules
@@ -110,7 +109,7 @@ class Resolver:
     def table(self, path: str) -> ModuleTable:
         """Return the table of one source, parsed at the first question."""
         if path not in self._tables:
-            source = read_source(self._files, path)
+            source = self._files.data(path)
             unread = ModuleTable(problem="it is too long or cannot be read")
             self._tables[path] = unread if source is None else read_module(source)
         return self._tables[path]

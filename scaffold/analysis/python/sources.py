@@ -28,10 +28,6 @@ class Source:
     tree: ast.Module
     text: str = ""
 
-    def mentions(self, word: str) -> bool:
-        """Return whether a word is anywhere in its text."""
-        return word in self.text
-
     @cached_property
     def imports(self) -> dict[str, str]:
         """What each imported name stands for, dotted; a relative import begins with dots."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.analysis.python.definitions import read_source
 from scaffold.analysis.python.modules import Module, Modules
 from scaffold.analysis.python.symbols import DYNAMIC_WORDS, ModuleTable
 
@@ -58,7 +57,7 @@ class StarImports:
             return name in exports
         if self._modules.child(module, name) is not None:
             return True  # a submodule becomes a name once anything imports it
-        source = read_source(self._files, path)
+        source = self._files.data(path)
         if source is None or len(source) < _SHORT:
             return True
         # A name that is nowhere in the bytes can only come by a star, a hook or generated code.
@@ -66,7 +65,7 @@ class StarImports:
 
     def _literal_exports(self, path: str) -> frozenset[str] | None:
         """Return a source's ``__all__`` where it is one literal list, without parsing the rest."""
-        source = read_source(self._files, path) or b""
+        source = self._files.data(path) or b""
         found = _LITERAL_EXPORTS.findall(source)
         # A second mention may change the list.
         if len(found) != 1 or source.count(b"__all__") != 1:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
+from scaffold.analysis.near_names import closest
 from scaffold.analysis.python.definitions import Definitions
 from scaffold.analysis.python.entry import ClassEntry
 from scaffold.analysis.python.lookup_result import Found
@@ -35,9 +35,8 @@ class Nearness:
         ``thing.name = value`` counts for any class, since the thing may be of it, and for a module
         only where the thing has the module's name; ``setattr(thing, ...)`` needs the name too.
         """
-        name = _lacking(found)
-        owner = _owner(found)
-        if name is None or owner is None:
+        name, owner = found.lacking, _owner(found)
+        if not name or owner is None:
             return None
         if self._definitions.is_set_by_name(owner):
             return f"code sets attributes of {owner} by name"
@@ -55,12 +54,11 @@ class Nearness:
         moved = sorted(set(self._moved(parts)), key=lambda each: _distance(each, parts))
         if moved:
             return moved[0]
-        name = _lacking(found)
-        close = get_close_matches(name or "", self._neighbours(found), 1, 0.75)
-        if not close or name is None:
+        close = closest(found.lacking, self._neighbours(found), 0.75)
+        if not close:
             return None
-        index = parts.index(name)
-        return ".".join([*parts[:index], close[0], *parts[index + 1 :]])
+        index = parts.index(found.lacking)
+        return ".".join([*parts[:index], close, *parts[index + 1 :]])
 
     def _moved(self, parts: list[str]) -> Iterator[str]:
         """Yield where else a top-level name of the repository is defined or offered."""
@@ -80,13 +78,6 @@ class Nearness:
         if isinstance(thing, Module):
             return {*self._resolver.names(thing), *self._modules.children(thing)}
         return ()
-
-
-def _lacking(found: Found) -> str | None:
-    """Return the part of the name that is not there."""
-    # Every sentence about a missing name ends with that name in quotes.
-    text = found.evidence.rpartition("'")[0].rpartition("'")[2]
-    return text if text in found.name.split(".") else None
 
 
 def _owner(found: Found) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from scaffold.analysis.files.globs import matches
 from scaffold.analysis.files.history import History
@@ -16,6 +16,7 @@ from scaffold.skills.check.decide import decide
 from scaffold.skills.check.memory import (
     Memory,
     Remembered,
+    Task,
     document_key,
     history_file,
     identity_of,
@@ -23,7 +24,7 @@ from scaffold.skills.check.memory import (
     stamps,
 )
 from scaffold.skills.check.pack_form import check_pack, copies
-from scaffold.skills.check.read.documents import Document, Unreadable, find_documents
+from scaffold.skills.check.read.documents import Unreadable, find_documents
 from scaffold.skills.check.reference import HELD, Judged
 from scaffold.skills.check.settings import Settings, read_settings
 from scaffold.skills.check.settle import Settled, settle
@@ -76,20 +77,6 @@ def states_of(rows: Iterable[Judged], path: str) -> Counter[str]:
         "true" if each.verdict.reason in HELD else "false" if decide(each, path) else "undecided"
         for each in rows
     )
-
-
-class Task(NamedTuple):
-    """One document to check.
-
-    Args:
-        document: The document.
-        across: What was found in it beside the others.
-        is_copy: Whether it says what another one says, and counts there.
-    """
-
-    document: Document
-    across: tuple[Finding, ...]
-    is_copy: bool
 
 
 def check_repository(
@@ -197,19 +184,16 @@ def _remembered(
     tasks: Sequence[Task], memory: Memory, repository: Repository, settings: Settings
 ) -> Iterator[tuple[Task, Remembered]]:
     """Yield what is found in each document: what is known of it, or else what a check finds."""
-    keys = [document_key(task.document, task.across, is_copy=task.is_copy) for task in tasks]
+    keys = [document_key(task) for task in tasks]
     known = [memory.recall(key) for key in keys]
     open_tasks = [task for task, each in zip(tasks, known, strict=True) if each is None]
     files = repository.files
 
     def work(task: Task) -> dict[str, Any]:
-        from scaffold.skills.check.judging import check_copy, check_document
+        from scaffold.skills.check.judging import check_document
 
         files.take_looked_into()
-        if task.is_copy:
-            found = check_copy(task.document, settings, task.across)
-        else:
-            found = check_document(task.document, repository, settings, task.across)
+        found = check_document(task, repository, settings)
         return found.to_row(stamps(files, files.take_looked_into()))
 
     fresh = iter(work_through(open_tasks, work, files))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import zlib
 
 from scaffold.analysis.repository import Repository
-from scaffold.findings import Finding, Fix
+from scaffold.findings import Fix
 from scaffold.skills.check.form import check_form
 from scaffold.skills.check.intent import intent
 from scaffold.skills.check.kinds import FINDERS, KINDS
-from scaffold.skills.check.memory import Remembered
+from scaffold.skills.check.memory import Remembered, Task
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.reference import REFUTED, Judged, Reference, Verdict
 from scaffold.skills.check.resolve.scope import Scope
@@ -23,24 +23,11 @@ _RUN = frozenset({"call", "command", "option", "skill"})
 _FILES = frozenset({"line", "node", "path", "task", "tree"})
 
 
-def check_document(
-    document: Document, repository: Repository, settings: Settings, across: tuple[Finding, ...]
-) -> Remembered:
-    """Return what is found in one document.
-
-    Args:
-        document: The document.
-        repository: The repository it stands in.
-        settings: What to check.
-        across: What was found in it beside the others.
-    """
-    findings = [*check_form(document, settings), *across]
-    return Remembered(findings, judge_document(document, repository))
-
-
-def check_copy(document: Document, settings: Settings, across: tuple[Finding, ...]) -> Remembered:
-    """Return what is found in a copy of another document: only what its source cannot have."""
-    return Remembered([*check_form(document, settings), *across], [])
+def check_document(task: Task, repository: Repository, settings: Settings) -> Remembered:
+    """Return what is found in one document; in a copy only what its source cannot have."""
+    findings = [*check_form(task.document, settings), *task.across]
+    judged = [] if task.is_copy else judge_document(task.document, repository)
+    return Remembered(findings, judged)
 
 
 def judge_document(document: Document, repository: Repository) -> list[Judged]:

@@ -14,7 +14,6 @@ from scaffold.skills.check.references.lists import find_lists
 from scaffold.skills.check.references.numbers import find_numbers
 from scaffold.skills.check.references.python import find_python
 from scaffold.skills.check.references.shell import find_shell
-from scaffold.skills.check.references.sources import find_sources
 from scaffold.skills.check.references.spans import find_shown, find_spans
 from scaffold.skills.check.references.trees import find_trees
 from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
@@ -47,7 +46,6 @@ FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
     find_lists,
     find_python,
     find_code,
-    find_sources,
     find_data,
     find_shell,
     find_numbers,

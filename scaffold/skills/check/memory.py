@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,20 @@ from scaffold.skills.check.settings import Settings
 
 # Any module of the tool may have a say in a verdict, and one that is added, too.
 _TOOL = os.path.dirname(scaffold.__file__)
+
+
+class Task(NamedTuple):
+    """One document to check.
+
+    Args:
+        document: The document.
+        across: What was found in it beside the others.
+        is_copy: Whether it says what another one says, and counts there.
+    """
+
+    document: Document
+    across: tuple[Finding, ...]
+    is_copy: bool
 
 
 class Remembered(NamedTuple):
@@ -172,8 +186,9 @@ def tool_state(folder: str) -> list[str]:
     return sorted(found)
 
 
-def document_key(document: Document, across: Sequence[Finding], *, is_copy: bool) -> str:
+def document_key(task: Task) -> str:
     """Return what the findings of one document follow from, beside the repository."""
+    document, across, is_copy = task
     head = f"{document.path}\0{document.kind}\0{is_copy}\0"
     digest = hashlib.sha256(head.encode("utf-8", "surrogateescape"))
     digest.update(b"installed\0" if document.is_installed else b"\0")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
+from scaffold.findings import Fix
+
 if TYPE_CHECKING:
-    from scaffold.findings import Fix
     from scaffold.skills.check.read.markdown import Block, Span
 
 Reason = Literal[
@@ -69,6 +70,12 @@ class Reference(NamedTuple):
     span: Span | None = None
 
     @classmethod
+    def in_block(cls, block: Block, at: int, kind: str, text: str, data: Any = None) -> Self:
+        """Return what the text of a block names from a character on."""
+        line = block.line + block.text.count("\n", 0, at)
+        return cls(kind, text, line, at - block.text.rfind("\n", 0, at), data, block)
+
+    @classmethod
     def at(cls, span: Span, kind: str, data: Any = None, text: str = "") -> Self:
         """Return what a span names, by its own words or others."""
         return cls(kind, text or span.text, span.line, span.column, data, span=span)
@@ -130,6 +137,15 @@ class Verdict(NamedTuple):
     def holds(cls, evidence: str, place: str = "") -> Self:
         """Return the verdict of a reference that ``evidence`` proves."""
         return cls("true", evidence, place=place)
+
+    @classmethod
+    def wrong(
+        cls, evidence: str, rule: str, message: str, given: str, near: str, line: int = 0
+    ) -> Self:
+        """Return the verdict of a name that is not there, with the one that is meant, if any."""
+        now = f"there is {near}" if near else ""
+        fix = Fix(line, given, near, is_safe=False) if near else None
+        return cls("contradicts", evidence, rule, message, now, fix)
 
     @classmethod
     def unknown(cls, evidence: str, reason: Reason = "open") -> Self:

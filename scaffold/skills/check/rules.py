@@ -70,18 +70,6 @@ RULES: dict[str, Rule] = {
         "A skill has a body below its front matter.",
         "The skill is listed, and loading it gives nothing.",
     ),
-    "choice-unknown": Rule(
-        "A value that a command line gives is one of the choices.",
-        "The program refuses it with a usage error.",
-    ),
-    "cli-argument-missing": Rule(
-        "A command line gives every argument that its program needs.",
-        "The program stops with a usage error.",
-    ),
-    "cli-argument-surplus": Rule(
-        "A command line gives no more arguments than its program takes.",
-        "The program stops with a usage error.",
-    ),
     "command-unknown": Rule(
         "A command that a text calls exists in the repository's program.",
         "The program stops with a usage error, and the agent guesses another command.",
@@ -210,17 +198,9 @@ RULES: dict[str, Rule] = {
     ),
     "name-missing": Rule("A skill has a name.", _UNLISTED),
     "npm-script-missing": Rule("A script that a text runs is in package.json.", _FAILS),
-    "option-required": Rule(
-        "A command line gives the options that its program requires.",
-        "The program stops with a usage error.",
-    ),
     "option-unknown": Rule(
         "An option that a text gives exists in the repository's program.",
         "The program stops with a usage error, and the agent leaves out what the option was for.",
-    ),
-    "option-value-missing": Rule(
-        "An option that takes a value is given one.",
-        "The program stops, or takes the next word for the value.",
     ),
     "parameter-order": Rule(
         "A signature in a text has its parameters in the order of the code.",
@@ -290,6 +270,9 @@ RULES: dict[str, Rule] = {
 GONE: frozenset[str] = frozenset(
     {
         "agent-unknown",
+        "choice-unknown",
+        "cli-argument-missing",
+        "cli-argument-surplus",
         "compose-service-missing",
         "console-script-missing",
         "fixture-missing",
@@ -298,6 +281,8 @@ GONE: frozenset[str] = frozenset(
         "json-syntax",
         "list-missing",
         "name-undefined",
+        "option-required",
+        "option-value-missing",
         "parameter-missing",
         "requirements-missing",
         "script-no-shebang",

@@ -57,12 +57,10 @@ class Settled(NamedTuple):
 
     Args:
         judged: Its references; the verdicts of a page that was not compared are open.
-        share: How much of it is of this repository.
         why_not: Why it was not compared, or empty.
     """
 
     judged: list[Judged]
-    share: Share
     why_not: str = ""
 
 
@@ -208,7 +206,7 @@ def _document(rows: Sequence[Judged], document: Document, gone: _Gone) -> Settle
         other = Verdict("another namespace", "tests are run on it")
         settled = [each._replace(verdict=other) for each in settled]
     if why:
-        return Settled([_uncompared(each, inside) for each in settled], share, why)
+        return Settled([_uncompared(each, inside) for each in settled], why)
     if not share.here:
         # Any project may have such a name, unless one of this project is nearly the same.
         settled = [
@@ -217,7 +215,7 @@ def _document(rows: Sequence[Judged], document: Document, gone: _Gone) -> Settle
             else each
             for each in settled
         ]
-    return Settled(list(_told_once(_with_neighbours(settled, share, gone.own))), share)
+    return Settled(list(_told_once(_with_neighbours(settled, share, gone.own))))
 
 
 def _is_near(judged: Judged) -> bool:

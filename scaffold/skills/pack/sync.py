@@ -139,7 +139,7 @@ def _ignored(files: Files, plan: SyncPlan) -> list[str]:
     return [
         f"git ignores {path}: remove the pattern, or {top} stays on this machine only"
         for top, path in sorted(first.items())
-        if files.has_git and files.is_ignored(path)
+        if files.ignored([path])
     ]
 
 

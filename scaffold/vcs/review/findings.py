@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.python.binding import Given
+from scaffold.analysis.python.binding import Given, bind
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.signatures import read_parameters, source_of
 from scaffold.analysis.python.statements import statements
@@ -52,10 +52,10 @@ def broken_calls(
         old = before.signature_of(before.find_in(target.old_path, target.name))
         if new is None or old is None:
             continue
-        problem = after.bind(new, use.call)
+        problem = bind(new, use.call)
         place = (use.path, use.call.lineno)
         # A call that did not fit before either was not broken by this change.
-        if problem is not None and before.bind(old, use.call) is None and place not in seen:
+        if problem is not None and bind(old, use.call) is None and place not in seen:
             seen.add(place)
             evidence = f"{old} is {new} now, at {new.path}:{new.line}"
             yield _broken("call-broken", *place, str(problem), evidence)

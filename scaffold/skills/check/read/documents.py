@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.files import Files, parents
 from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
 from scaffold.analysis.files.globs import matches
 from scaffold.analysis.files.words import DOCS
@@ -233,7 +233,7 @@ def _kind(path: str, skills: set[str]) -> tuple[Kind, str] | None:
         return "skill", folder
     if name in GUIDES:
         return "guide", folder
-    for parent in _parents(folder):
+    for parent in parents(path):
         if parent in skills:
             return "reference", parent
     for kind, pattern in _PATTERNS:
@@ -247,12 +247,6 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("command", _COMMAND),
     ("rules", _RULES),
 )
-
-
-def _parents(folder: str) -> Iterator[str]:
-    while folder:
-        yield folder
-        folder = folder.rpartition("/")[0]
 
 
 def _parent(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What blocks of other languages than Python name: words, and types and imports of TypeScript."""
+"""What blocks of other languages than Python name: words, files, types and calls of TypeScript."""
 
 from __future__ import annotations
 
@@ -29,10 +29,19 @@ _CODE = frozenset(
 _GO = frozenset({"go", "golang"})
 _SCRIPTS = frozenset({"ts", "tsx", "typescript", "js", "jsx", "javascript"})
 # From a file beside it, or from the root that `@/` stands for; a package is not of here.
-_TAKEN = lazy_re(
-    r"^import\s+(?:type\s+)?(?:\w+\s*,\s*)?\{(?P<names>[^{}]*)\}\s*from\s*[\"'](?P<path>[.@]*/[^\"']+)",
+_SCRIPT = lazy_re(
+    r"(?:^import\s+(?:type\s+)?(?:\w+\s*,\s*)?\{(?P<names>[^{}]*)\}\s*from|\bfrom|\bimport"
+    r"|\brequire\(|\bmock\()\s*\(?[\"'](?P<path>(?:\.{1,2}/|@/)[^\"'\n]+)[\"']",
     re.MULTILINE,
 )
+_INCLUDE = lazy_re(
+    r"^[ \t]*#[ \t]*include\s*[\"<](?P<path>[\w./-]+/[\w.-]+)[\">](?P<names>)", re.MULTILINE
+)
+_STEM = lazy_re(r"^(?:\.{1,2}/|@/)+|\.[mc]?[jt]sx?$")
+_ENDS = tuple(
+    f"{lead}.{end}" for lead in ("", "/index") for end in ["ts", "tsx", "js", "jsx", "mjs", "cjs"]
+)
+_C = frozenset({"c", "c++", "cc", "cpp", "cu", "cuda", "h", "hpp"})
 _NAME = lazy_re(r"(?:^|,)\s*(?:type\s+)?([A-Za-z_$][\w$]*)")
 _IDENTIFIERS = frozenset({"identifier", "property_identifier", "private_property_identifier"})
 _FIELD = lazy_re(r"[?!]?\s*[:(]")
@@ -80,10 +89,10 @@ class Invoked(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A name that a block takes from a file of TypeScript."""
+    """A name that a block takes from a file, with the ends of paths that may be meant."""
 
     name: str
-    path: str
+    ends: tuple[str, ...]
 
 
 def find_code(document: Document) -> Iterator[Reference]:
@@ -92,15 +101,23 @@ def find_code(document: Document) -> Iterator[Reference]:
         language = next(iter(fence.info.lower().split()), "")
         if language in _CODE:
             yield from _words(fence, is_go=language in _GO)
-        for found in _TAKEN.finditer(fence.text) if language in _SCRIPTS else ():
-            for name in _NAME.finditer(found["names"]):
-                at = found.start("names") + name.start(1)
-                line = fence.line + fence.text.count("\n", 0, at)
-                column = at - fence.text.rfind("\n", 0, at)
-                text = f"{name[1]} from {found['path']}"
-                yield Reference("import", text, line, column, Taken(name[1], found["path"]), fence)
         if language in _SCRIPTS:
+            yield from _taken(fence, _SCRIPT)
             yield from _code(fence, is_tsx=language in ("tsx", "jsx"))
+        elif language in _C:
+            yield from _taken(fence, _INCLUDE)
+
+
+def _taken(fence: Block, form: re.Pattern[str]) -> Iterator[Reference]:
+    """Yield the files that code takes in by their paths, and the names that it takes from them."""
+    for found in form.finditer(fence.text):
+        path, ends = found["path"], (found["path"],)
+        if form is _SCRIPT:
+            ends = tuple(f"{_STEM.sub('', path)}{end}" for end in _ENDS)
+        yield Reference.in_block(fence, found.start("path"), "source", path, ends)
+        for name in _NAME.finditer(found["names"] or ""):
+            at, data = found.start("names") + name.start(1), Taken(name[1], ends)
+            yield Reference.in_block(fence, at, "import", f"{name[1]} from {path}", data)
 
 
 def _code(fence: Block, *, is_tsx: bool) -> Iterator[Reference]:

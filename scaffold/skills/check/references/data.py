@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.reference import Reference
-from scaffold.skills.check.references.named import Named, Symbol
+from scaffold.skills.check.references.named import Symbol
 
 LANGUAGES = frozenset({"json", "yaml", "yml", "toml", "ini", "cfg"})
 _PATH = lazy_re(
@@ -31,4 +31,4 @@ def find_data(document: Document) -> Iterator[Reference]:
                 yield Reference("value", found["name"], number, column, name, fence)
             if found := _PATH.search(row):
                 column = found.start("path") + 1
-                yield Reference("path", found["path"], number, column, Named(found["path"]), fence)
+                yield Reference("path", found["path"], number, column, found["path"], fence)

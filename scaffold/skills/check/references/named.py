@@ -1,20 +1,8 @@
-"""What references carry: a path, lines of a file, a name of code."""
+"""What references carry: lines of a file, a name of code."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-
-class Named(NamedTuple):
-    """A path as a text names it.
-
-    Args:
-        path: The path itself.
-        rule: The rule that is broken where it is missing.
-    """
-
-    path: str
-    rule: str = "path-missing"
 
 
 class Anchor(NamedTuple):

@@ -7,6 +7,8 @@ from functools import lru_cache
 
 from scaffold.analysis.lazy_re import lazy_re
 
+ELISION = lazy_re(r"/(?:\.\.\.|…)/")
+"""Folders that a path leaves out."""
 _PLACEHOLDER = lazy_re(
     r"<[^<>\s][^<>]*>|\{[^{}]*\}|\$\w+|\$\{[^}]*\}|\[[^\[\]]*\]|\.\.\.|…|\*|\?|%s|%\w+%|[Xx]{3}"
     r"|YYYY|NNN|(?<![A-Za-z])YY[.-]?MM(?![A-Za-z])|(?<![^/_.-])(?:X\.?Y\.?Z?|vX+(?:\.Y+)*)(?![^/_.-])",

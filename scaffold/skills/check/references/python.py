@@ -19,6 +19,7 @@ from scaffold.analysis.python.fragments import (
     undoctested,
 )
 from scaffold.analysis.python.scopes import bound_names, imported
+from scaffold.analysis.python.signatures import read_signature
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block
@@ -226,9 +227,7 @@ def written_names(document: Document) -> dict[str, frozenset[str]]:
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    given = node.args
-    every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
-    return frozenset(each.arg for each in every if each is not None)
+    return frozenset(each.name for each in read_signature(node).parameters)
 
 
 def _members(node: ast.ClassDef) -> dict[str, frozenset[str]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from scaffold.analysis.cli.argument_check import Input
 from scaffold.analysis.cli.calls import Call, call_of
 from scaffold.analysis.cli.shell_words import Script, Simple, Word, read_shell
 from scaffold.analysis.lazy_re import lazy_re
@@ -55,7 +54,6 @@ class Invocation(NamedTuple):
         words: Its words, without assignments and keywords of the shell in front.
         line: The line of the first word in the document, from 1.
         columns: The columns of the words in the document, from 1.
-        is_whole: Whether it is meant to be run as it stands.
         folders: The folders that commands before it change to.
         made: What commands before it write.
         left: The folders that earlier blocks of the document end in.
@@ -67,7 +65,6 @@ class Invocation(NamedTuple):
     words: tuple[Word, ...]
     line: int
     columns: tuple[int, ...]
-    is_whole: bool
     folders: tuple[str, ...] = ()
     made: frozenset[str] = frozenset()
     left: tuple[str, ...] = ()
@@ -177,31 +174,25 @@ def invocations(document: Document) -> tuple[Invocation, ...]:
     left: list[str] = []
     made: frozenset[str] = frozenset()
     for block in document.markdown.fences:
-        text, is_whole = _shell_text(block)
-        if text is None:
-            continue
-        folders, made = _block(
-            block, read_shell(text), document, is_whole, (tuple(left), made), found
-        )
-        left += folders
+        if text := _shell_text(block):
+            folders, made = _block(block, read_shell(text), document, (tuple(left), made), found)
+            left += folders
     for span in document.markdown.codes:
         found += _inline(span, tuple(left), made)
     return tuple(found)
 
 
-def _shell_text(block: Block) -> tuple[str | None, bool]:
-    """Return what of a block is shell, with empty lines for the rest, and whether to trust it."""
+def _shell_text(block: Block) -> str:
+    """Return what of a block is shell, with empty lines for the rest."""
     language = re.split(r"[\s{,:]", block.info.strip().lower(), maxsplit=1)[0]
     if language in CONSOLES or (
         language in LANGUAGES | {"", "text"} and _DOLLAR.search(block.text)
     ):
-        return _prompted(block.text), True
+        return _prompted(block.text)
     if language in LANGUAGES:
-        return block.text, True
-    if language == "":
-        lines = [each if _LINE_SHELL.match(each) else "" for each in block.text.split("\n")]
-        return ("\n".join(lines), False) if any(lines) else (None, False)
-    return None, False
+        return block.text
+    lines = block.text.split("\n") if not language else ()
+    return "\n".join(each if _LINE_SHELL.match(each) else "" for each in lines)
 
 
 def _prompted(text: str) -> str:
@@ -226,7 +217,6 @@ def _block(
     block: Block,
     script: Script,
     document: Document,
-    is_whole: bool,
     before: tuple[tuple[str, ...], frozenset[str]],
     found: list[Invocation],
 ) -> tuple[list[str], frozenset[str]]:
@@ -251,10 +241,9 @@ def _block(
             is_safe = index + 1 < len(script.commands) and script.commands[index + 1].before == "||"
             found.append(
                 Invocation(
-                    tuple(words), line, columns, is_whole, tuple(folders), made, left,
-                    None, block, is_safe,
+                    tuple(words), line, columns, tuple(folders), made, left, None, block, is_safe
                 )
-            )  # fmt: skip
+            )
             verb, *given = words
             if verb.text in ("cd", "pushd", "popd") and not is_cloned:
                 folders.append(given[0].text if given and given[0].is_sure else "?")
@@ -324,27 +313,21 @@ def _inline(span: Span, left: tuple[str, ...], made: frozenset[str]) -> Iterator
     if re.search(r"[(){}=;]{2}|^\w+\(|\s[=:+*/<>-]\s|,\s|:\s", text) or text[0].isupper():
         return
     script = read_shell(text)
-    if script.faults:
-        return
-    for simple in script.commands:
-        words = _command_words(simple)
-        if words:
+    for simple in script.commands if not script.is_open else ():
+        if words := _command_words(simple):
             columns = tuple(span.column + each.column for each in words)
-            yield Invocation(tuple(words), span.line, columns, False, (), made, left, span)
+            yield Invocation(tuple(words), span.line, columns, (), made, left, span)
 
 
-def inputs(words: Sequence[Word]) -> list[Input]:
+def inputs(words: Sequence[Word]) -> list[Word]:
     """Return words as they are fitted: those that stand for others are marked."""
-    return [_input(word) for word in words]
+    return [word._replace(is_sure=word.is_sure and _is_meant(word)) for word in words]
 
 
-def _input(word: Word) -> Input:
+def _is_meant(word: Word) -> bool:
     text = word.text
-    sure = word.is_sure
     if text.startswith("-"):
         name, is_set, value = text.partition("=")
-        sure = sure and not (is_set and not word.is_quoted and is_invented(value))
-        sure = sure and re.fullmatch(r"--?[\w-]*", name.partition(":")[0]) is not None
-    elif not word.is_quoted:
-        sure = sure and not is_invented(text) and not _CAPITALS.match(text)
-    return Input(text, sure, word.is_many)
+        is_open = is_set and not word.is_quoted and is_invented(value)
+        return not is_open and re.fullmatch(r"--?[\w-]*", name.partition(":")[0]) is not None
+    return word.is_quoted or not (is_invented(text) or _CAPITALS.match(text))

@@ -11,7 +11,7 @@ from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block, Span, words_of
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.code import TELLING
-from scaffold.skills.check.references.named import Anchor, Named, Symbol
+from scaffold.skills.check.references.named import Anchor, Symbol
 from scaffold.skills.check.references.placeholders import is_invented, is_placeholder
 
 _EXTENSIONS = (
@@ -173,10 +173,10 @@ def _in_words(block: Block) -> Iterator[Reference]:
             yield Reference.at(span, kind, data)
 
 
-def _worded(path: str, lines: re.Match[str] | None) -> tuple[str, Named | Anchor]:
+def _worded(path: str, lines: re.Match[str] | None) -> tuple[str, str | Anchor]:
     """Return what a path in plain words is, with the lines that are given with it."""
     if lines is None:
-        return "path", Named(path)
+        return "path", path
     line, end = int(lines["line"]), int(lines["end"] or lines["line"])
     return "line", Anchor(path, line, end, "", "", (), _ROUGH.search(lines.group()) is not None)
 
@@ -203,7 +203,7 @@ def _in_listing(fence: Block) -> Iterator[Reference]:
             yield Reference("skill", f"/{called['name']}", number, column, called["name"], fence)
         if (found := _LISTED.match(row)) and is_path(found["path"]):
             column = found.start("path") + 1
-            yield Reference("path", found["path"], number, column, Named(found["path"]), fence)
+            yield Reference("path", found["path"], number, column, found["path"], fence)
 
 
 def find_shown(document: Document) -> Iterator[Reference]:
@@ -289,7 +289,7 @@ def _of_place(
     if place.node:
         yield Reference.at(span, "node", place.path + place.node)
         return
-    yield Reference.at(span, "path", Named(place.path))
+    yield Reference.at(span, "path", place.path)
 
 
 def place_of(span: Span) -> Place | None:
@@ -410,10 +410,5 @@ def _imports(document: Document) -> Iterator[Reference]:
             for found in _IMPORT.finditer(block.text):
                 line = block.line + block.text.count("\n", 0, found.start())
                 if is_path(found["path"]):
-                    yield Reference(
-                        "path", found["path"], line, 1, Named(found["path"]), _whole(block)
-                    )
-
-
-def _whole(block: Block) -> Block:
-    return block._replace(lead="", headings=())
+                    whole = block._replace(lead="", headings=())
+                    yield Reference("path", found["path"], line, 1, found["path"], whole)

@@ -7,6 +7,7 @@ import ast
 import re
 
 from scaffold.analysis.files.history import is_test
+from scaffold.analysis.python.binding import bind
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
@@ -103,19 +104,13 @@ def missing_name(
     if near and is_moved:
         fix = _moved(written, found.name, near)
         return Verdict("moved", found.evidence, rule, message, now, fix)
-    lacking = _lacking(found)
+    lacking = found.lacking or last
     if near and _differs_in_spelling(near.rpartition(".")[2], lacking):
         fix = Fix(0, lacking, near.rpartition(".")[2]) if lacking in written else None
         return Verdict("other spelling", found.evidence, rule, message, now, fix)
     # A dotted text that any file holds as it is may be a key, or the name of a group.
     asked = Asked(name=lacking, otherwise=otherwise, file=found.name)
     return Verdict("absent", found.evidence, rule, message, now, asked=asked)
-
-
-def _lacking(found: Found) -> str:
-    """Return the part of a name that is not there, which every sentence about one ends with."""
-    text = found.evidence.rpartition("'")[0].rpartition("'")[2]
-    return text if text in found.name.split(".") else found.name.rpartition(".")[2]
 
 
 def _moved(written: str, old: str, new: str) -> Fix | None:
@@ -267,7 +262,7 @@ def bound(called: Called, signature: Signature | None, scope: Scope) -> Verdict:
             return holds
         rule, text = "unknown", f"{signature.name}() has no parameter {called.keyword!r}"
     else:
-        problem = scope.repository.python.bind(signature, called.call)
+        problem = bind(signature, called.call)
         if problem is None:
             return holds
         if problem.rule == "missing" and _leaves_out(called):

@@ -8,7 +8,6 @@ from scaffold.analysis.cli.argument_check import Fit, Problem, fit
 from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.programs import Program
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.shell import Run, inputs
@@ -16,12 +15,6 @@ from scaffold.skills.check.resolve.folders import find_file, has_left, run_folde
 from scaffold.skills.check.resolve.scope import Scope
 
 _SHELL_RUNS_IT = (".sh", ".bash", ".zsh")
-# A pattern of `case`: `-h | --help)`.
-_CASE = lazy_re(r"^\s*(--?[\w-]+=?\*?(?:\s*\|\s*--?[\w-]+=?\*?)*)\s*\)", re.MULTILINE)
-_CASE_OPTION = lazy_re(r"--?[\w-]+")
-_HANDED = lazy_re(r"\$\{?[@*]")
-# What only walks through them: `for arg in "$@"`, `set -- "$@"`, a function called with all.
-_LOOPED = lazy_re(r"\bin\s+\"?\$\{?@\}?\"?|\bset\s+--\s.*|\$\{?#[@*]?\}?")
 _PLAIN_MODULE = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
@@ -43,9 +36,9 @@ def resolve_command(reference: Reference, scope: Scope) -> Verdict:
     if found.command is None or not call.args:
         return Verdict.holds(found.evidence, place)
     result = _fitted(run, found.command)
-    for problem in result.problems:
-        if problem.option < 0:
-            return _problem(problem, run)
+    for index, problem in result.problems.items():
+        if problem.kind == "command-unknown":
+            return _problem(problem, index, run)
     if result.unsure and not result.known:
         return Verdict.unknown(next(iter(result.unsure.values())))
     return Verdict.holds(found.evidence, place)
@@ -60,9 +53,8 @@ def resolve_option(reference: Reference, scope: Scope) -> Verdict:
     if found.command is None:
         return _of_shell(run, found.evidence.removeprefix("git lists "), scope)
     result = _fitted(run, found.command)
-    for problem in result.problems:
-        if problem.option == run.option:
-            return _problem(problem, run)
+    if run.option in result.problems:
+        return _problem(result.problems[run.option], run.option, run)
     if run.option in result.known:
         return Verdict.holds(result.known[run.option])
     return Verdict.unknown(result.unsure.get(run.option) or "it may be another option's value")
@@ -86,9 +78,9 @@ def _of_group(run: Run, scope: Scope) -> Verdict | None:
     if group is None or not group.commands or not set(beside) & group.commands.keys():
         return None
     result = _fitted(run, group)
-    problem = next((each for each in result.problems if each.kind == "command-unknown"), None)
-    if problem is not None:
-        return _problem(problem, run)
+    for index, problem in result.problems.items():
+        if problem.kind == "command-unknown":
+            return _problem(problem, index, run)
     place = group.place.partition(":")[0]
     return Verdict.holds(f"{group.place} has it", place) if len(result.path) > 1 else None
 
@@ -97,16 +89,10 @@ def _of_shell(run: Run, path: str, scope: Scope) -> Verdict:
     """Resolve an option of a shell script: is it a word of one that reads its options itself?"""
     text = scope.text(path) or "" if path.endswith(_SHELL_RUNS_IT) else ""
     name = run.call.args[run.option].text.partition("=")[0]
-    cases = sorted({each for row in _CASE.findall(text) for each in _CASE_OPTION.findall(row)})
     if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text):
         return Verdict.holds(f"{path} has it", path)
     # What it hands on is for another program, and `getopts` takes letters.
-    is_handed = _HANDED.search(_LOOPED.sub("", text)) or "getopt" in text
-    if not cases or is_handed or not name.startswith("--"):
-        return Verdict.unknown(f"what {run.call.target.text} takes cannot be read from its text")
-    message = f"{path} has no option {name!r}"
-    evidence = f"its options are {', '.join(cases)}"
-    return Verdict("contradicts", evidence, "option-unknown", message)
+    return Verdict.unknown(f"what {run.call.target.text} takes cannot be read from its text")
 
 
 def _program(run: Run, scope: Scope) -> Program | Verdict | None:
@@ -120,18 +106,13 @@ def _program(run: Run, scope: Scope) -> Program | Verdict | None:
 
 def _fitted(run: Run, command: Command) -> Fit:
     named = command._replace(name=run.call.target.text.rpartition("/")[2])
-    return fit(named, inputs(run.call.args), is_whole=run.line.is_whole)
+    return fit(named, inputs(run.call.args))
 
 
-def _problem(problem: Problem, run: Run) -> Verdict:
-    now = f"there is {problem.near}" if problem.near else ""
-    fix = None
-    if problem.near and problem.index >= 0:
-        word = run.call.args[problem.index]
-        before = word.raw.partition("=")[0] if word.raw.startswith("-") else word.raw
-        line = run.line.line_of(problem.index + 1)
-        fix = Fix(line, before, problem.near, is_safe=False)
-    return Verdict("contradicts", problem.evidence, problem.kind, problem.message, now, fix)
+def _problem(problem: Problem, index: int, run: Run) -> Verdict:
+    raw, line = run.call.args[index].raw, run.line.line_of(index + 1)
+    given = raw.partition("=")[0] if raw.startswith("-") else raw
+    return Verdict.wrong(problem.evidence, problem.kind, problem.message, given, problem.near, line)
 
 
 def _script(run: Run, scope: Scope) -> Program | Verdict | None:
@@ -165,9 +146,7 @@ def _module(run: Run, scope: Scope) -> Program | Verdict | None:
     if line.made or has_left(line, scope):
         return Verdict.unknown("it may be made before, or run in another folder")
     near = program.near if program.near.partition(".")[0] == dotted.partition(".")[0] else ""
-    now = f"there is {near}" if near else ""
-    fix = Fix(line.line, dotted, near, is_safe=False) if near else None
     message = f"`python -m {dotted}` has nothing to run"
     places = tuple(f"{dotted.replace('.', '/')}{end}" for end in (".py", "/__main__.py"))
-    asked = Asked(places, otherwise="contradicts")
-    return Verdict("absent", program.fault, "module-missing", message, now, fix, asked)
+    verdict = Verdict.wrong(program.fault, "module-missing", message, dotted, near, line.line)
+    return verdict._replace(reason="absent", asked=Asked(places, otherwise="contradicts"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scaffold.findings import Fix
 from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.resolve.scope import Scope
 
@@ -17,7 +16,5 @@ def resolve_key(reference: Reference, scope: Scope) -> Verdict:
     if answer.state == "open" or repository.config_classes.yaml_has(key):
         return Verdict.unknown(answer.reason)
     part = key.split(".")[answer.depth]
-    fix = Fix(reference.line, part, answer.near, is_safe=False) if answer.near else None
-    now = f"there is {answer.near}" if answer.near else ""
     message = f"{key!r} is not a key of the configuration"
-    return Verdict("contradicts", answer.reason, "config-key-missing", message, now, fix)
+    return Verdict.wrong(answer.reason, "config-key-missing", message, part, answer.near)

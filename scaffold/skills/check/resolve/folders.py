@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from scaffold.analysis.cli.shell_words import Word
+from scaffold.analysis.files.files import parents
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.reference import Verdict
 from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.references.shell import Invocation
-from scaffold.skills.check.resolve.paths import missing, prefixes
+from scaffold.skills.check.resolve.paths import missing
 from scaffold.skills.check.resolve.scope import Scope
 
 _SKILL = lazy_re(
@@ -62,7 +63,7 @@ def find_file(word: Word, line: Invocation, scope: Scope, rule: str) -> Verdict:
 def is_made(text: str, line: Invocation) -> bool:
     """Return whether a command before a command line writes a file."""
     plain = os.path.normpath(text)
-    return plain in line.made or any(part in line.made for part in prefixes(plain))
+    return plain in line.made or any(part in line.made for part in parents(plain))
 
 
 def _anchored(text: str, scope: Scope) -> tuple[str, str] | None:

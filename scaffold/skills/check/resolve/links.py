@@ -9,6 +9,7 @@ from functools import lru_cache
 from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.analysis.files.sites import find_page, may_be_generated, site_of
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.near_names import closest
 from scaffold.findings import Fix
 from scaffold.skills.check.read.markdown import parse_markdown
 from scaffold.skills.check.reference import Asked, Reference, Verdict
@@ -126,14 +127,11 @@ def _anchor(anchor: str, path: str, text: str, reference: Reference) -> Verdict:
         return Verdict.holds(f"{path} has the heading", path)
     if anchor.lower() in anchors or anchor == "top" or anchor.startswith(":~:"):
         return Verdict.holds(f"{path} has the heading in another case", path)
-    from difflib import get_close_matches
-
-    near = get_close_matches(anchor, sorted(anchors), n=1, cutoff=0.8)
+    near = closest(f"#{anchor}", [f"#{each}" for each in sorted(anchors)], 0.8)
     message = f"the link {reference.text!r} leads to a heading that does not exist"
-    fix = Fix(reference.line, f"#{anchor}", f"#{near[0]}", is_safe=False) if near else None
-    now = f"there is #{near[0]}" if near else ""
     evidence = f"{path} has {len(anchors)} headings"
-    return Verdict("contradicts", evidence, "link-anchor", message, now, fix, place=path)
+    verdict = Verdict.wrong(evidence, "link-anchor", message, f"#{anchor}", near)
+    return verdict._replace(place=path)
 
 
 def resolve_symlink(reference: Reference, scope: Scope) -> Verdict:

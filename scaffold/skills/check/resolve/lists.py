@@ -6,13 +6,17 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from scaffold.analysis.counts import ASIDE
 from scaffold.analysis.files.history import is_test
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.lists import LEAST, Listing
 from scaffold.skills.check.resolve.scope import Scope
 
 Names = AbstractSet[str]
+# What lies in a folder and is seldom meant by "its files".
+_ASIDE = frozenset(
+    {"__init__.py", "README.md", "readme.md", "index.md", "index.ts", "index.js", "AGENTS.md"}
+    | {"CLAUDE.md", "conftest.py", "py.typed", "mod.rs"}
+)
 _SEVERAL = 12
 _MOST = 0.75
 """A list of which more is missing is a choice."""
@@ -45,7 +49,7 @@ def resolve_list(reference: Reference, scope: Scope) -> Verdict:
 
 
 def _told(reference: Reference, own: set[str], there: set[str], folder: str) -> Verdict:
-    lacking = sorted(each for each in there - own if each not in ASIDE)
+    lacking = sorted(each for each in there - own if each not in _ASIDE)
     if not lacking:
         return Verdict.holds(f"it has all of {folder} that counts", folder)
     if len(own) < _MOST * len(there):

@@ -15,7 +15,6 @@ from scaffold.analysis.python.fragments import without_prose
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.analysis.typescript import parse
-from scaffold.findings import Fix
 from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.code import TELLING, read_calls
@@ -414,13 +413,12 @@ def resolve_label(reference: Reference, scope: Scope) -> Verdict:
 def resolve_skill(reference: Reference, scope: Scope) -> Verdict:
     """Resolve ``/name``: a skill, a command or a subagent of this repository, or nearly one."""
     name, repository = str(reference.data), scope.repository
-    every = repository.skill_names | repository.command_names | repository.agent_names
-    if name in every:
+    if name in repository.guide_names:
         return Verdict.holds(f"there is a skill, a command or an agent {name}")
-    near = NearNames(every).of(name)
+    near = NearNames(repository.guide_names).of(name)
     if not near:
         return Verdict.unknown("a client or a plugin may bring it", "another namespace")
     message = f"nothing here is called {name!r}"
-    fix = Fix(reference.line, name, near, is_safe=False)
     evidence = f"the skills, commands and agents have {near}"
-    return Verdict("moved", evidence, "skill-unknown", message, f"there is {near}", fix)
+    verdict = Verdict.wrong(evidence, "skill-unknown", message, name, near)
+    return verdict._replace(reason="moved")

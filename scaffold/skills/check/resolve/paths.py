@@ -6,12 +6,12 @@ import os
 import re
 from bisect import bisect_left
 
+from scaffold.analysis.files.files import parents
 from scaffold.analysis.files.history import is_code
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Fix
 from scaffold.skills.check.intent import intent
 from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
-from scaffold.skills.check.references.named import Named
 from scaffold.skills.check.references.placeholders import is_invented, is_placeholder
 from scaffold.skills.check.resolve.scope import Scope
 
@@ -25,33 +25,33 @@ _MADE_END = lazy_re(r"\.(?:log|env|local|lock|pyc|tmp|bak)$|(?:^|/)\.env(?:\.[\w
 _FOLDER = lazy_re(r"`([\w.-]+(?:/[\w.-]+)*/)`")
 _FILE_END = lazy_re(r"\.[A-Za-z0-9]{1,6}$")
 _SHORT = 6
+_RULE = "path-missing"
 # So long a stem, or one of several words, is nobody's by chance.
 _TELLING = lazy_re(r"[a-z0-9]+[_-][a-z0-9]+|[A-Za-z0-9]{8,}")
 
 
 def resolve_path(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a path; one with placeholders holds where anything fits it."""
-    named: Named = reference.data
-    path = named.path.removeprefix("./")
+    path = str(reference.data).removeprefix("./")
     if path.startswith("/"):
-        return _on_a_machine(path, named, scope)
-    if is_placeholder(path):
-        return _pattern(path, named, scope)
+        return _on_a_machine(path, scope)
     found = scope.locate(path)
+    if found is None and is_placeholder(path):
+        return _pattern(path, scope)
     if found is not None:
         return Verdict.holds(f"git lists {found}" if found else "it is the root", found)
     above = path.rpartition("../")[2] if scope.document.kind in ("skill", "reference") else ""
     if path.startswith("../") and above and scope.ending_in(above):
         return Verdict.unknown("it may start from the folder that the text is about")
     if reference.block is not None and reference.line == reference.block.line:
-        return _shown_below(reference, path, named, scope)
+        return _shown_below(reference, path, scope)
     if folder := _folder_above(reference, path, scope) or _pattern_above(reference, path, scope):
         # The list says where its names lie: there, or in a module that is not listed here.
         base = scope.locate(folder)
         if base is None:
             return Verdict.unknown(f"{folder} is not listed here", "another namespace")
-        return missing(f"{base}/{path}", named.rule, scope, before=path)
-    return missing(path, named.rule, scope)
+        return missing(f"{base}/{path}", _RULE, scope, before=path)
+    return missing(path, _RULE, scope)
 
 
 def resolve_source(reference: Reference, scope: Scope) -> Verdict:
@@ -68,7 +68,7 @@ def resolve_source(reference: Reference, scope: Scope) -> Verdict:
     return verdict._replace(message=f"{reference.text!r} does not exist", asked=asked)
 
 
-def _on_a_machine(path: str, named: Named, scope: Scope) -> Verdict:
+def _on_a_machine(path: str, scope: Scope) -> Verdict:
     """Resolve `/home/user/project/src/a.py` by its part from a folder of the root on."""
     parts = path.strip("/").split("/")
     tops = {each.partition("/")[0] for each in scope.files.folders if each}
@@ -76,15 +76,15 @@ def _on_a_machine(path: str, named: Named, scope: Scope) -> Verdict:
     if found := next((each for each in inner if each in scope.files.paths), ""):
         return Verdict.holds(f"git lists {found}", found)
     # The checkout begins where most of the folders below are here.
-    depths = [sum(one in scope.files.folders for one in prefixes(each)) for each in inner]
+    depths = [sum(one in scope.files.folders for one in parents(each)) for each in inner]
     if not inner or depths.count(max(depths)) > 1:
         return Verdict.unknown("it is a place on a machine", "another namespace")
-    return missing(inner[depths.index(max(depths))], named.rule, scope, before=path)
+    return missing(inner[depths.index(max(depths))], _RULE, scope, before=path)
 
 
-def _shown_below(reference: Reference, path: str, named: Named, scope: Scope) -> Verdict:
+def _shown_below(reference: Reference, path: str, scope: Scope) -> Verdict:
     """Resolve the path that a block begins with: one that was never here is one to write."""
-    verdict = missing(path, named.rule, scope)
+    verdict = missing(path, _RULE, scope)
     if intent(reference).wide == "makes" or verdict.reason not in ("absent", "moved"):
         return Verdict.unknown("the block shows what is in it", "generated")
     asked = verdict.asked._replace(otherwise="generated") if verdict.asked else None
@@ -145,7 +145,7 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
     is_file = "." in clean.rpartition("/")[2] or path.endswith("/")
     places = anchored or ([*places[:1], clean] if is_file else [])
     message = f"{path!r} does not exist"
-    deepest = next((part for part in prefixes(whole) if part in files.folders), "")
+    deepest = next((part for part in parents(whole) if part in files.folders), "")
     evidence = f"{deepest or 'the root'} has no {whole[len(deepest) :].strip('/')!r}"
     written = before or path
     if same := next((same for each in anchored if (same := files.spelled_like(each))), ""):
@@ -185,13 +185,13 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
     return Verdict("absent", evidence, rule, message, asked=asked, place=place)
 
 
-def _pattern(path: str, named: Named, scope: Scope) -> Verdict:
+def _pattern(path: str, scope: Scope) -> Verdict:
     if found := fitting(path, scope):
         return Verdict.holds(f"{found} fits it", found)
     folder = literal_part(path)
     if not folder or scope.locate(folder) is not None:
         return Verdict.unknown("nothing fits its placeholders yet", "placeholder")
-    verdict = missing(folder, named.rule, scope)
+    verdict = missing(folder, _RULE, scope)
     if verdict.reason == "absent" and verdict.asked is not None:
         return verdict._replace(asked=verdict.asked._replace(otherwise="placeholder"))
     return verdict
@@ -222,12 +222,6 @@ def literal_part(pattern: str) -> str:
             break
         parts.append(part)
     return "/".join(parts)
-
-
-def prefixes(path: str) -> list[str]:
-    """Return the folders above a path, the deepest first."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _expression(pattern: str) -> re.Pattern[str]:

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
+from scaffold.analysis.files.files import parents
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
 from scaffold.skills.check.intent import intent
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.placeholders import ELISION, is_placeholder
 
 _ALIAS = lazy_re(r"^\s*(?:>>> )?import (?P<name>[\w.]+) as (?P<alias>\w+)\s*$", re.MULTILINE)
 _MOST_PAGES = 40
@@ -60,8 +62,7 @@ class Scope:
     @cached_property
     def wider_bases(self) -> tuple[str, ...]:
         """The bases, with every folder above the document and the folders that imports start at."""
-        parts = self.document.path.split("/")[:-1]
-        above = ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+        above = parents(self.document.path)
         roots = [each for each in self.repository.python.roots if each and each.count("/") < 3]
         return tuple(dict.fromkeys([*self.bases, *above, *roots]))
 
@@ -115,6 +116,8 @@ class Scope:
         clean = path.removeprefix("./").strip("/")
         if not clean or clean == ".":
             return ""
+        if ELISION.search(clean):
+            return self._elided(clean)
         for bases in (self.bases, self.wider_bases[len(self.bases) :]):
             for whole in self.from_bases(clean, bases):
                 if self.files.has(whole):
@@ -122,6 +125,12 @@ class Scope:
                 if self.files.has(f"{whole}.py"):
                     return f"{whole}.py"
         return next(iter(self.ending_in(clean)), None)
+
+    def _elided(self, path: str) -> str | None:
+        """Return the one file that a path fits which leaves folders out: `pkg/.../a.py`."""
+        head, tail = ELISION.split(path, maxsplit=1)
+        found = [each for each in self.ending_in(tail) if f"/{head}/" in f"/{each}"]
+        return found[0] if len(found) == 1 and not is_placeholder(tail) else None
 
     def only(self, path: str) -> str:
         """Return the file that a path means, or nothing where it may be one of several."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 
+from scaffold.analysis.cli.argument_check import shown
 from scaffold.analysis.cli.shell_words import Word
+from scaffold.analysis.near_names import closest
 from scaffold.analysis.project import tasks
 from scaffold.analysis.project.project import normal_name
 from scaffold.analysis.project.projects import Project
 from scaffold.analysis.project.pytest_names import KNOWN_MARKERS
 from scaffold.analysis.project.tasks import Tasks
-from scaffold.findings import Fix
 from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.shell import Asked
@@ -74,7 +74,8 @@ def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
     path, own = here[0]
     known = sorted(own.names)
     message = f"{path} has no {what} {task.name!r}"
-    return _unlisted(task.name, rule, message, f"{path} has {_shown(known)}", known)
+    near = closest(task.name, known)
+    return Verdict.wrong(f"{path} has {shown(known)}", rule, message, task.name, near)
 
 
 def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
@@ -139,9 +140,9 @@ def known_extra(
         return Verdict.unknown("it may be a group of the tool's own")
     message = f"there is no {family} {written!r}"
     near = min(projects, key=lambda each: each.path.count("/")).path
-    evidence = f"{near} and others have {_shown(sorted(known))}"
+    evidence = f"{near} and others have {shown(sorted(known))}"
     rule = "pip-extra-missing" if family == "extra" else "dependency-group-missing"
-    return _unlisted(written, rule, message, evidence, sorted(known))
+    return Verdict.wrong(evidence, rule, message, written, closest(written, sorted(known)))
 
 
 def resolve_marker(reference: Reference, scope: Scope) -> Verdict:
@@ -163,7 +164,8 @@ def _marked(name: str, scope: Scope) -> Verdict:
         return Verdict.unknown("markers may be registered while tests run, or by a plugin")
     message = f"there is no marker {name!r}"
     evidence = f"{len(names.registered)} are registered, and no test has this one"
-    return _unlisted(name, "marker-missing", message, evidence, sorted(own))
+    near = closest(name, sorted(own))
+    return Verdict.wrong(evidence, "marker-missing", message, name, near)
 
 
 _RESOLVERS: dict[str, Callable[[Task, Asked, Scope], Verdict]] = {
@@ -172,13 +174,6 @@ _RESOLVERS: dict[str, Callable[[Task, Asked, Scope], Verdict]] = {
     "group": _extra,
     "marker": lambda task, _, scope: _marked(task.name, scope),
 }
-
-
-def _unlisted(name: str, rule: str, message: str, evidence: str, known: Sequence[str]) -> Verdict:
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
-    fix = Fix(0, name, near[0], is_safe=False) if near else None
-    now = f"there is {near[0]}" if near else ""
-    return Verdict("contradicts", evidence, rule, message, now, fix)
 
 
 def _test(asked: Asked, text: str, scope: Scope) -> Verdict:
@@ -191,9 +186,3 @@ def _test(asked: Asked, text: str, scope: Scope) -> Verdict:
         return spot
     parts = [each for each in found["node"].split("::") if each]
     return test_node(spot.place, parts, text.partition(" ")[2], scope)
-
-
-def _shown(names: Sequence[str]) -> str:
-    if len(names) > 12:
-        return f"{', '.join(names[:12])} and {len(names) - 12} more"
-    return ", ".join(names) or "none"

@@ -17,7 +17,6 @@ Having = Sequence[tuple[str, Member]]
 Problem = tuple[str, str]
 """A rule with what is wrong, as the end of a sentence that begins with the name."""
 _NEAR = 0.8
-_ENDS = (".ts", ".tsx", ".js", ".jsx", "/index.ts", "/index.tsx", "/index.js")
 
 
 def resolve_type(shown: ShownType, scope: Scope) -> Verdict:
@@ -160,8 +159,7 @@ def resolve_taken(taken: Taken, scope: Scope) -> Verdict:
 
     An example is of a file that is yet to be, so its path is known by its end alone.
     """
-    end = re.sub(r"^(?:\.{1,2}/|@/)+|\.[jt]sx?$", "", taken.path)
-    found = [each for one in _ENDS for each in scope.ending_in(f"{end}{one}")]
+    found = [each for end in taken.ends for each in scope.ending_in(end)]
     bases = [f"{each}/" if each else "" for each in scope.wider_bases]
     groups = ([each for each in found if each.startswith(base)] for base in bases)
     near = next(filter(None, groups), found)

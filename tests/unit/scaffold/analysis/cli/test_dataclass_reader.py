@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.analysis.cli.argument_check import Input, fit
+from scaffold.analysis.cli.argument_check import fit
 from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.shell_words import Word
 from scaffold.analysis.files.files import list_files
 from scaffold.analysis.repository import Repository
 
@@ -43,8 +44,6 @@ PROGRAMS = {
     "tyro_function": "import tyro\nfrom pkg.config import Config, Optimizer\n"
     "def run(run_name: str, optimizer: Optimizer, num_steps: int = 1): ...\n"
     "def main():\n    tyro.cli(run)\n",
-    "simple": "import simple_parsing\nfrom pkg.config import Config\n"
-    "def main():\n    simple_parsing.parse(Config)\n",
     "pydantic": "from pydantic_settings import BaseSettings, CliApp\n"
     "from pkg.config import Optimizer\nclass Settings(BaseSettings):\n    run_name: str\n"
     "    optimizer: Optimizer\ndef main():\n    CliApp.run(Settings)\n",
@@ -64,16 +63,12 @@ def read(root: Path, files: dict[str, str], name: str) -> Command | None:
     ("name", "line", "problems"),
     [
         ("hf", "--run_name x --num-steps 3 --no_push_to_hub --mode slow --layers 1 2", []),
-        ("hf", "--num_steps 3", ["option-required"]),
         ("hf", "--run_name x --made 3", ["option-unknown"]),
-        ("hf", "--run_name x --mode middling", ["choice-unknown"]),
         ("hf", "--run_name x --num_epochs 3", ["option-unknown"]),
         ("tyro", "--run-name x --optimizer.lr 1e-4 --optimizer.no-warm-up --no-push-to-hub", []),
         ("tyro", "--run_name x --optimizer.lrate 1e-4", ["option-unknown"]),
         ("tyro_function", "--run-name x --optimizer.lr 1 --num-steps 2", []),
         ("tyro_function", "--run-name x --steps 2", ["option-unknown"]),
-        ("simple", "--run_name x --lr 1e-4", []),
-        ("simple", "--run_name x --rate 1e-4", ["option-unknown"]),
         ("pydantic", "--run_name x --optimizer.lr 1e-4", []),
         ("pydantic", "--optimizer.rate 1e-4", ["option-unknown"]),
         ("omegaconf", "run_name=x optimizer.lr=1e-4 else=where", []),
@@ -83,8 +78,8 @@ def test_a_line_fits_the_fields(name: str, line: str, problems: list[str], tmp_p
     command = read(tmp_path, {"run.py": PROGRAMS[name]}, "run.py")
     assert command is not None
     assert command.is_open == (name == "omegaconf"), command.why_open
-    result = fit(command, [Input(word) for word in line.split()], is_whole=True)
-    assert [each.kind for each in result.problems] == problems
+    result = fit(command, [Word(word, 0, 0) for word in line.split()])
+    assert [each.kind for each in result.problems.values()] == problems
 
 
 TYRO = "import tyro\nfrom dataclasses import dataclass\n"
@@ -170,26 +165,6 @@ class Config:
 def main():
     tyro.cli(Config)
 """
-SIMPLE = """
-from dataclasses import dataclass, field
-import simple_parsing
-@dataclass
-class Inner:
-    use_it: bool = True
-    n: int = 1
-@dataclass
-class Mid:
-    inner: Inner = field(default_factory=Inner)
-    use_it: bool = False
-    alone: bool = True
-@dataclass
-class Config:
-    log_dir: str
-    mid: Mid = field(default_factory=Mid)
-    n: int = 2
-def main():
-    simple_parsing.parse(Config)
-"""
 PYDANTIC = """
 from pydantic import BaseModel
 from pydantic_settings import BaseSettings, CliApp
@@ -244,39 +219,20 @@ TAKEN = {
     ),
     "tyro places": (TYRO_PLACES, ["a", "a --rest b c --num 2"]),
     "tyro table": (TYRO_TABLE, ["--opts.lr 2"]),
-    "simple": (
-        SIMPLE,
-        [
-            "--log_dir x --inner.use_it false --nouse_it --noalone",
-            "--log_dir x -n 3 --inner.n 4 -inner.n 5",
-        ],
-    ),
     "pydantic": (PYDANTIC, ["-x 2 --sub.v 3 --my_foo true", "--sub {}"]),
     "chz": (CHZ, ["name=x num_steps=3"]),
     "chz nested": (CHZ_NESTED, ["name=x base=Other base.b=3", "name=x ...a=2"]),
     "omegaconf": (OMEGACONF, ["host=y"]),
 }
 REFUSED = {
-    "hf": (HF, ["--must true --num_steps", "--name x -x 2", "--name x --steps 3"]),
+    "hf": (HF, ["--name x -y 2", "--name x --steps 3"]),
     "tyro": (
         TYRO_NESTED,
         [
-            "--out-dir x --must --on",
-            "--out-dir x --must True --no-must",
             "--out-dir x --must True --no-optimizer.nesterov",
-            "--must True",
         ],
     ),
-    "simple": (
-        SIMPLE,
-        [
-            "--log-dir x",
-            "--log_dir x --mid.inner.alone false",
-            "--log_dir x --no_alone",
-            "--log_dir x --mid.alone true",
-        ],
-    ),
-    "pydantic": (PYDANTIC, ["--x 2", "--my-foo true", "--my_foo", "--no-my_foo"]),
+    "pydantic": (PYDANTIC, ["--y 2", "--foo true", "--sub.w 3"]),
     "chz": (CHZ, ["name=x steps=2"]),
 }
 
@@ -300,8 +256,8 @@ def test_a_line_that_the_library_refuses_has_a_problem(
 def problems_of(text: str, line: str, root: Path) -> list[str]:
     command = read(root, {"run.py": text}, "run.py")
     assert command is not None
-    result = fit(command, [Input(word) for word in line.split()], is_whole=True)
-    return [each.message for each in result.problems]
+    result = fit(command, [Word(word, 0, 0) for word in line.split()])
+    return [each.message for each in result.problems.values()]
 
 
 @pytest.mark.parametrize(
@@ -311,8 +267,6 @@ def problems_of(text: str, line: str, root: Path) -> list[str]:
                    "\n    p."),
         HF.replace("dataclasses()", "dataclasses(args_file_flag='--cfg')"),
         TYRO_NESTED.replace("import tyro", "import tyro as t").replace("tyro.cli", "t.cli"),
-        SIMPLE.replace("alone: bool = True", "alone: bool = field(True, negative_option='off')"),
-        SIMPLE.replace("parse(Config)", "parse(Config, 'config.yaml')"),
         PYDANTIC.replace("run(Settings)", "run(Settings, ['-x', '1'])"),
     ],
 )  # fmt: skip

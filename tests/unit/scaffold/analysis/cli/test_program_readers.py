@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.analysis.cli.argument_check import Input, fit
+from scaffold.analysis.cli.argument_check import fit
 from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.shell_words import Word
 from scaffold.analysis.files.files import list_files
 from scaffold.analysis.repository import Repository
 
@@ -118,8 +119,8 @@ def test_a_line_fits_where_the_program_takes_it(name: str, line: str, tmp_path: 
     assert command is not None
     assert not command.is_open, command.why_open
     words = shlex.split(line)
-    result = fit(command, [Input(word) for word in words], is_whole=True)
-    told = [problem.message for problem in result.problems]
+    result = fit(command, [Word(word, 0, 0) for word in words])
+    told = [problem.message for problem in result.problems.values()]
     assert bool(told) == refused(path, words), told
 
 
@@ -371,7 +372,7 @@ def test_the_first_word_of_a_group_with_an_argument_is_no_command(
     found = command(tmp_path, {"a.py": text}, "a.py", "app")
     assert found is not None
     assert not found.is_open
-    assert fit(found, [Input("me"), Input("go")], is_whole=True).problems == []
+    assert not fit(found, [Word("me", 0, 0), Word("go", 0, 3)]).problems
 
 
 def test_a_group_that_a_function_imports_is_read(tmp_path: Path) -> None:
@@ -430,9 +431,9 @@ def test_an_option_of_one_parser_is_one_of_the_program(text: str, tmp_path: Path
     found = command(tmp_path, {"a.py": MAKE + text + PARSE}, "a.py")
     assert found is not None
     assert not found.is_open
-    words = [Input(word) for word in ("go", "--far", "1", "--near", "2")]
-    problems = fit(found, words, is_whole=True).problems
-    assert [(each.kind, each.index) for each in problems] == [("option-unknown", 3)]
+    words = [Word(word, 0, 0) for word in ("go", "--far", "1", "--near", "2")]
+    problems = fit(found, words).problems
+    assert [(index, each.kind) for index, each in problems.items()] == [(3, "option-unknown")]
 
 
 def test_a_typer_app_is_read_from_signatures(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.analysis.files import history as searched
 from scaffold.analysis.files.files import list_files
 from scaffold.analysis.files.history import History, defines
 from scaffold.analysis.files.words import files_with
@@ -176,6 +177,16 @@ def test_a_submodule_has_a_history_of_its_own(root: Path, tmp_path: Path) -> Non
     git(outer, "submodule", "add", "--quiet", str(root), "inner")
     commit(outer, "first")
     assert history(outer).removed_paths(["inner/pkg/lost.py"]) == {}
+
+
+def test_the_search_ends_after_so_many_commits_and_says_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after so many seconds: what is found would depend on what else the machine does."""
+    monkeypatch.setattr(searched, "MAX_COMMITS", 1)
+    asked = history(root)
+    assert asked.removed_paths(["pkg/lost.py", "pkg/loop.py"]).keys() == {"pkg/loop.py"}
+    assert asked.notes == ["removed paths were looked for in the newest 1 commits"]
 
 
 def test_words_are_looked_for_in_files_other_than_prose(root: Path) -> None:

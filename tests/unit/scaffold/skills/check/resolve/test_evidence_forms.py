@@ -229,7 +229,6 @@ MORE = {
             "`search_notes(query, page, page_size, types)` finds notes.",
             ("parameter-unknown", "contradicts", 3),
         ),
-        ("```bash\nbash build.sh --fast\n```", ("option-unknown", "contradicts", 4)),
         (
             "The loader (`long.py`, the largest file, ~675 lines).",
             ("count-differs", "contradicts", 3),
@@ -312,6 +311,9 @@ TYPED = {
     "src/trace.ts": TRACE,
     "src/versions/trace1.ts": TRACE.replace("file: string", "sha1: string"),
     "long.ts": "let x = 1;\n" * 90,
+    "packages/web/src/panel/view.ts": "let x = 1;\n" * 90,
+    "packages/web/a/two.ts": "let x = 1;\n" * 90,
+    "packages/web/b/two.ts": "let x = 1;\n" * 90,
 }
 
 
@@ -334,6 +336,14 @@ def _typescript(text: str) -> str:
         ),
         (
             "| File | Size |\n|---|---|\n| `long.ts` | 40 lines |",
+            ("count-differs", "contradicts", 5),
+        ),
+        (
+            "| File | Size |\n|---|---|\n| `web/.../view.ts` | 40 lines |",
+            ("count-differs", "contradicts", 5),
+        ),
+        (
+            "| File | Size |\n|---|---|\n| `web/…/view.ts` | 40 lines |",
             ("count-differs", "contradicts", 5),
         ),
         (
@@ -364,6 +374,9 @@ def test_types_sizes_and_paths_of_a_machine_are_compared(
         ),
         "```\npkg/\n├── steps/\n└── config.py   (keep under 40 lines)\n```",
         "| File | Size |\n|---|---|\n| `long.ts` | 95 lines |",
+        "| File | Size |\n|---|---|\n| `web/.../view.ts` | 95 lines |",
+        "| File | Size |\n|---|---|\n| `web/.../two.ts` | 40 lines |",
+        "| File | Size |\n|---|---|\n| `web/…/none.ts` | 40 lines |",
         "Located: `/home/user/code/site/pkg/loader.py`, and `/home/user/other/thing.py`.",
         "`/home/user/src/site/pkg/loader.py`, `/home/user/src/site/pkg/none.py`: a name twice.",
         _typescript(
