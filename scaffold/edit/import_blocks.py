@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from scaffold.edit.entry import Entry
 from scaffold.edit.import_order import is_same_module, package
+from scaffold.edit.layout import Brackets, Element, begins_line, skip_layout
 from scaffold.edit.statements import Script
 from scaffold.errors import TemplateError
 
@@ -32,6 +33,20 @@ class Import:
     @property
     def is_star(self) -> bool:
         return self.node.names[0].name == "*"
+
+    def brackets(self, script: Script) -> Brackets:
+        """Return the names with their places, between the parentheses where there are some."""
+        raw = script.raw
+        names: list[Element] = []
+        for alias in self.node.names:
+            end = script.end(alias)
+            comma = skip_layout(raw, end)
+            has_comma = raw[comma : comma + 1] == b","
+            names.append(Element(script.start(alias), end, comma if has_comma else None))
+        inside = raw.find(b"(", script.start(self.node), names[0].start) + 1
+        # A last name that shares its line shows that names fill the lines.
+        is_bare = not inside or not begins_line(raw, names[-1].start)
+        return Brackets(raw, inside or names[0].start, script.end(self.node) - 1, names, is_bare)
 
 
 def find_blocks(script: Script) -> list[list[ast.stmt]]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaffold.edit import import_names
+from scaffold.edit import splicing
 from scaffold.edit.entry import Entry
 from scaffold.edit.import_blocks import (
     Import,
@@ -32,6 +32,7 @@ from scaffold.edit.import_order import (
 )
 from scaffold.edit.layout import Splice, indent_at
 from scaffold.edit.ordering import natural
+from scaffold.edit.placing import Slot
 from scaffold.edit.rows import (
     Row,
     attached_comments,
@@ -50,6 +51,7 @@ from scaffold.edit.statements import (
     plain_text,
     read_script,
     settled,
+    sorted_index,
     there,
 )
 from scaffold.errors import TemplateError
@@ -130,7 +132,10 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     # A statement that imports from the module takes the name; else the name gets a statement.
     host = _host(script, imports)
     if host:
-        splices = import_names.insertion(script, host.node, entry.key)
+        index = sorted_index([spelled(alias) for alias in host.node.names], entry.key)
+        # Comments above the first name head all of them.
+        slot = Slot(index, is_below_comments=not index)
+        splices = splicing.insertion(host.brackets(script), slot, entry.key.encode())
     else:
         splices = [_insertion(script, _place(script, chosen_block(script), imports))]
     edited = script.with_splices(*splices)
@@ -164,7 +169,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     index = index_of(own, entry.key)
     assert index is not None
     if len(own.node.names) > 1:
-        return script.with_splices(*import_names.removal(script, own.node, index))
+        return script.with_splices(*splicing.removal(own.brackets(script), index))
     if not script.owns_lines(own.node):
         raise script.refusal("registry_computed", own.node.lineno, SHARED_LINE)
     return script.with_splices(_removal(script, own, imports))

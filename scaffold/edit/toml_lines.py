@@ -13,13 +13,16 @@ document has changed by the entry and nothing else.
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from scaffold.edit import toml_scan
+from scaffold.edit import splicing, toml_scan
 from scaffold.edit.entry import Entry
+from scaffold.edit.layout import Brackets, Element, Splice, line_at, own_line_comments, spliced
 from scaffold.edit.lines import (
     Span,
     Text,
@@ -29,9 +32,9 @@ from scaffold.edit.lines import (
     read_text,
     require_one_line,
 )
+from scaffold.edit.placing import Slot
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.edit.toml_array import Array, with_element, without_element
 from scaffold.edit.toml_scan import Statement
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -114,7 +117,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
         return data
     if isinstance(found.content, list):
         index = found.content.index(entry.key)
-        return _encoded(found.file, without_element(_array(found), index))
+        return _spliced(found.file, splicing.removal(_array(found), index))
     # `x.key = 1` below the same header ends in the name, and belongs to a table x.
     hits = [row for row in found.rows if row.path[-1] == entry.key and row.names == 1]
     line = _line_of(found, entry.key)
@@ -175,18 +178,28 @@ def _rows(file: _File, at: Statement | None) -> tuple[Statement, ...]:
     return tuple(rows)
 
 
-def _array(found: _Table) -> Array:
+def _array(found: _Table) -> Brackets:
+    """Return the array, by its places in the text as bytes."""
     assert found.at is not None
     assert found.at.value is not None
-    elements, close = toml_scan.brackets(found.file.raw, found.at.value)
-    return Array(found.file.raw, found.at.value + 1, close, elements)
+    text = found.file.raw
+
+    def at(offset: int) -> int:
+        return len(text[:offset].encode())
+
+    elements, close = toml_scan.brackets(text, found.at.value)
+    items = [
+        Element(at(each.start), at(each.end), None if each.comma is None else at(each.comma))
+        for each in elements
+    ]
+    return Brackets(text.encode(), at(found.at.value + 1), at(close), items)
 
 
 def _line_of(found: _Table, key: str) -> int:
     """Return the line, from 0, of a key or element that is there."""
     file = found.file
     if isinstance(found.content, list):
-        return file.line(_array(found).elements[found.content.index(key)].start)
+        return line_at(file.raw.encode(), _array(found).items[found.content.index(key)].start) - 1
     # `a.b = 1` below the header makes the key `a`: the path is compared only as far as that.
     depth = len(found.at.path) if found.at else 0
     outer = found.at.path if found.at else ()
@@ -224,8 +237,13 @@ def _with_element(found: _Table, entry: Entry, context: Context) -> bytes:
         line = found.file.line(found.at.start) + 1
         raise context.refusal("registry_computed", line, f"{entry.table} is not an array of texts")
     index = list_index(content, entry.key)
-    quote = found.file.raw[array.elements[0].start] if array.elements else '"'
-    return _encoded(found.file, with_element(array, index, _string(entry.key, quote)))
+    first = array.items[0].start if array.items else 0
+    quote = "'" if array.raw[first : first + 1] == b"'" else '"'
+    gaps = (array.raw[a.after : b.start] for a, b in itertools.pairwise(array.items))
+    # Comments above the first element head the array, unless other elements have some of their own.
+    slot = Slot(index, not index and not any(map(own_line_comments, gaps)))
+    element = _string(entry.key, quote).encode()
+    return _spliced(found.file, splicing.insertion(array, slot, element))
 
 
 def _with_key(found: _Table, entry: Entry, context: Context) -> bytes:
@@ -290,8 +308,8 @@ def _string(text: str, quote: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _encoded(file: _File, raw: str) -> bytes:
-    return file.text.bom + raw.encode("utf-8")
+def _spliced(file: _File, splices: Iterable[Splice]) -> bytes:
+    return file.text.bom + spliced(file.raw.encode(), splices)
 
 
 # ---- checking ------------------------------------------------------------------------------------
