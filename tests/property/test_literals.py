@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.literals import add_entry, has_entry, read_entries, remove_entry
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
 from scaffold.edit.ordering import ORDERS
 from scaffold.errors import RegistryError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.edit.branches import add_entry, has_entry, read_entries, remove_entry, text_to_add
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.edit.entry import Entry
 from scaffold.errors import RegistryError, TemplateError
 
