@@ -39,13 +39,13 @@ from scaffold.errors import RegistryError, TemplateError
 
 @dataclass(frozen=True)
 class _Key:
-    """The entry's key and body as syntax trees; ``test`` for ifs, ``pattern`` for match.
+    """The entry's key and body as syntax trees; ``test`` for ifs, ``case`` for match.
 
     A key such as ``Kind.RL`` is both, and the function tells which is meant.
     """
 
     test: ast.expr | None
-    pattern: ast.match_case | None
+    case: ast.match_case | None
     body: list[ast.stmt]
 
 
@@ -66,7 +66,7 @@ class Branches(Statements[_Item]):
     @staticmethod
     def text(entry: Entry) -> str:
         key = _read_key(entry)
-        is_value = key.pattern is not None and pattern_values(key.pattern.pattern) is not None
+        is_value = key.case is not None and pattern_values(key.case.pattern) is not None
         word = "elif" if key.test and not is_value else "case"
         rows = entry.value.strip("\n").split("\n")
         body = "\n".join(f"    {row}" if row else "" for row in rows)
@@ -168,7 +168,7 @@ class Branches(Statements[_Item]):
         index = _sorted_place(branches, alike, self.asked)
         # The order of the keys gives way where the new branch would shadow one below it, as
         # `"g" in path` does `"gsm8k" in path`: it goes behind the last related branch.
-        if any(_is_taken(each, self.asked) for each in branches[index:limit]):
+        if any(_takes(self.asked, each) for each in branches[index:limit]):
             index = max(n for n, score in enumerate(scores) if score) + 1
         for branch in branches[:index]:
             if _takes(branch, self.asked):
@@ -253,9 +253,9 @@ def _read_pattern(text: str) -> ast.match_case | None:
 
 def _is_key(branch: Branch, key: _Key) -> bool:
     # A key that is both condition and pattern counts as what the branch itself is.
-    if branch.case and key.pattern:
-        guards = [each.guard and ast.dump(each.guard) for each in (branch.case, key.pattern)]
-        same = ast.dump(branch.case.pattern) == ast.dump(key.pattern.pattern)
+    if branch.case and key.case:
+        guards = [each.guard and ast.dump(each.guard) for each in (branch.case, key.case)]
+        same = ast.dump(branch.case.pattern) == ast.dump(key.case.pattern)
         return same and guards[0] == guards[1]
     return bool(branch.test and key.test) and _dump(branch.test) == _dump(key.test)
 
@@ -279,8 +279,8 @@ def _score(branch: Branch, key: _Key) -> int:
     """Return how much a branch resembles the new one: 3 in form, 2 in subject, 1 in part, or 0."""
     if len(branch.body) == 1 and isinstance(branch.body[0], ast.Raise):
         return 0  # a guard registers nothing
-    if branch.case and key.pattern:
-        return _pattern_score(branch.case.pattern, key.pattern.pattern)
+    if branch.case and key.case:
+        return _pattern_score(branch.case.pattern, key.case.pattern)
     if branch.test is None or key.test is None:
         return 0
     # Equal but for its constants, as `name == "a"` and `name == "b"` are.
@@ -310,28 +310,18 @@ def _takes_all(branch: Branch) -> bool:
     return branch.test is not None and is_catch_all(branch.test)
 
 
-def _takes(branch: Branch, key: _Key) -> bool:
-    """Return whether an earlier branch would take what the key is for."""
-    if branch.test and key.test:
-        return implies(key.test, branch.test)
-    if branch.case and key.pattern and branch.case.guard is None:
-        its, own = (pattern_values(each.pattern) for each in (branch.case, key.pattern))
-        return its is not None and own is not None and own <= its
-    return False
-
-
-def _is_taken(branch: Branch, key: _Key) -> bool:
-    """Return whether the new branch would take what a later one is for."""
-    if branch.test and key.test:
-        return implies(branch.test, key.test)
-    if branch.case and key.pattern and key.pattern.guard is None:
-        its, own = (pattern_values(each.pattern) for each in (branch.case, key.pattern))
-        return its is not None and own is not None and its <= own
+def _takes(wide: Branch | _Key, narrow: Branch | _Key) -> bool:
+    """Return whether a branch would take what another one is for."""
+    if wide.test and narrow.test:
+        return implies(narrow.test, wide.test)
+    if wide.case and narrow.case and wide.case.guard is None:
+        most, some = (pattern_values(each.pattern) for each in (wide.case, narrow.case))
+        return most is not None and some is not None and some <= most
     return False
 
 
 def _sorted_place(branches: Sequence[Branch], alike: list[int], key: _Key) -> int:
-    own = _order_key(key.test, key.pattern)
+    own = _order_key(key.test, key.case)
     keys = [_order_key(branches[n].test, branches[n].case) for n in alike]
     if len(alike) < 2 or None in keys or own is None:  # one branch shows no order
         return alike[-1] + 1

@@ -88,13 +88,6 @@ class Calls(Statements[_Item]):
     def differs(self, item: _Item) -> str:
         return f"{item.key!r} is registered already"
 
-    def entries(self) -> dict[str, str | None]:
-        self.check_keys()
-        return super().entries()
-
-    def check_entry(self) -> None:
-        self.check_keys()
-
     def with_entry(self) -> bytes:
         return self.with_splices(self._among_items() if self.items else self._first())
 

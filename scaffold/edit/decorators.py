@@ -84,13 +84,6 @@ class Decorators(Statements[_Item]):
     def differs(self, item: _Item) -> str:
         return f"{item.key!r} already means other code"
 
-    def entries(self) -> dict[str, str | None]:
-        self.check_keys()
-        return super().entries()
-
-    def check_entry(self) -> None:
-        self.check_keys()
-
     def with_entry(self) -> bytes:
         entry, known = self.entry, bindings(self.tree)
         name = _definition(entry).name

@@ -129,6 +129,14 @@ class Lines(Table[K]):
     def find(self) -> Sequence[K]:
         """Return the items, in the order of the file."""
 
+    def is_comment(self, line: int) -> bool:
+        """Return whether a line is a comment on its own, which may head items."""
+        return self.file.lines[line].lstrip().startswith("#")
+
+    def line_for(self, spans: Sequence[Span], index: int, start: int) -> int:
+        """Return the line in front of which a new item goes; see `line_for`."""
+        return line_for(spans, index, start, self.is_comment)
+
     def check_entry(self) -> None:
         if not self.entry.key.strip() or _CONTROL.search(self.entry.key + self.entry.value):
             raise self.refusal("registry_computed", 0, "the entry has more than one line")

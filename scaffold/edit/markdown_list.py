@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.lines import Span, line_for, list_index
+from scaffold.edit.lines import Span, list_index
 from scaffold.edit.markdown_text import Markdown, Page, content, starts_block, visible
 
 # CommonMark: up to three spaces, a bullet, and what separates it from the text, as in `  - a`.
@@ -115,7 +115,7 @@ class MarkdownList(Markdown[_Item]):
         text = _text(self.entry)
         index = list_index([visible(item.text) for item in self.items], visible(text))
         spans = [Span(item.first, item.last) for item in self.items]
-        line = line_for(spans, index, spans[0].first, lambda _: False)
+        line = self.line_for(spans, index, spans[0].first)
         return self.file.with_line(line, self.items[max(index - 1, 0)].bullet + text)
 
     def without(self, hits: list[_Item]) -> bytes:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.lines import Span, line_for, list_index
+from scaffold.edit.lines import Span, list_index
 from scaffold.edit.markdown_text import Markdown, Page, content, starts_block, visible
 
 # The text of one cell, up to a pipe that no backslash escapes.
@@ -82,7 +82,7 @@ class MarkdownTable(Markdown[_Row]):
         row = self._written(self._cells())
         index = list_index([visible(row.key) for row in self.items], visible(self.entry.key))
         spans = [Span(row.number, row.number) for row in self.items]
-        line = line_for(spans, index, self.rule.number + 1, lambda _: False)
+        line = self.line_for(spans, index, self.rule.number + 1)
         return self.file.with_line(line, row)
 
     def without(self, hits: list[_Row]) -> bytes:

@@ -98,6 +98,9 @@ class Markdown(Lines[K]):
         self.page = read_page(self.file)
         return self.find()
 
+    def is_comment(self, line: int) -> bool:
+        return False
+
     def matches(self, item: K) -> bool:
         return content(item.value or "") == content(self.entry.value)
 

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.lines import Lines, Span, line_for, list_index
+from scaffold.edit.lines import Lines, Span, list_index
 
 # A pattern ends at a space without a backslash; `#` begins a comment unless it is inside a word.
 _RULE = re.compile(
@@ -88,8 +88,7 @@ class Owners(Lines[_Line]):
         # free.
         index = self._index()
         spans = [Span(rule.number, rule.number) for rule in self.items]
-        lines = self.file.lines
-        line = line_for(spans, index, self.start, lambda at: lines[at].lstrip().startswith("#"))
+        line = self.line_for(spans, index, self.start)
         folders = [_folder(rule.key) for rule in self.items[max(index - 1, 0) : index + 1]]
         if len(folders) == 2 and folders[0] != _folder(self.entry.key) == folders[1]:
             line = self.items[index].number  # its group begins below the comment above it

@@ -88,8 +88,12 @@ class Statements(Table[K]):
             reason = "a statement shares its line with another one"
             raise self.refusal("registry_computed", node.lineno, reason)
 
-    def check_keys(self) -> None:
-        """Refuse a registry with a key that cannot be compared."""
+    def entries(self) -> dict[str, str | None]:
+        self.check_entry()
+        return super().entries()
+
+    def check_entry(self) -> None:
+        # A key that is computed may be the entry's own.
         for item in self.items:
             if item.key is None:
                 reason = f"{self.entry.table} has a key here that is not a plain string"

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.lines import Lines, Span, Text, line_for, list_index
+from scaffold.edit.lines import Lines, Span, Text, list_index
 
 # reStructuredText: `.. toctree::`, and below it `:maxdepth: 2`.
 _DIRECTIVE = re.compile(r"\.\. [\w:.+-]+::")
@@ -108,6 +108,9 @@ class TextLines(Lines[_Line]):
         option = lines[below - 1] if below > head + 1 else " " * (depth + 4)
         return self._lines(numbers, below + 1, re.findall(r"^\s*", option)[0])
 
+    def is_comment(self, line: int) -> bool:
+        return _COMMENT.match(self.file.lines[line]) is not None
+
     def line(self, item: _Line) -> int:
         return item.number + 1
 
@@ -127,7 +130,7 @@ class TextLines(Lines[_Line]):
         key, lines = self.entry.key, self.file.lines
         index = list_index([_target(item.key) for item in self.items], _target(key))
         spans = [Span(item.number, item.number) for item in self.items]
-        line = line_for(spans, index, self.start, lambda at: bool(_COMMENT.match(lines[at])))
+        line = self.line_for(spans, index, self.start)
         # The neighbour's own indentation counts: tabs and odd widths are kept.
         near = lines[self.items[max(index - 1, 0)].number] if self.items else self.indent
         return self.file.with_line(line, re.findall(r"^\s*", near)[0] + key)

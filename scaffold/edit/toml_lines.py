@@ -23,7 +23,7 @@ from typing import Any, cast
 from scaffold.edit import splicing, toml_scan
 from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Brackets, Element, Splice, line_at, own_line_comments, spliced
-from scaffold.edit.lines import Lines, Span, line_for, list_index
+from scaffold.edit.lines import Lines, Span, list_index
 from scaffold.edit.placing import Slot
 from scaffold.edit.toml_scan import Statement
 
@@ -163,7 +163,7 @@ class TomlLines(Lines[_Item]):
         return self._spliced(splicing.insertion(array, slot, element))
 
     def _with_key(self) -> bytes:
-        rows, lines = self._rows, self.file.lines
+        rows = self._rows
         starts = [self._line(row.start) for row in rows]
         first = self._line(self.at.start) + 1 if self.at else 0
         if not rows:
@@ -173,15 +173,7 @@ class TomlLines(Lines[_Item]):
             return self.file.with_line(first, self._row(0))
         index = list_index([row.path[len(self.path)] for row in rows], self.entry.key)
         spans = [Span(n, self._line(row.end)) for n, row in zip(starts, rows, strict=True)]
-
-        def is_comment(line: int) -> bool:
-            return lines[line].lstrip().startswith("#")
-
-        start = spans[0].first
-        # Comments above the first key belong to it, and stay there.
-        while start > first and is_comment(start - 1):
-            start -= 1
-        line = line_for(spans, index, start, is_comment)
+        line = self.line_for(spans, index, first)
         return self.file.with_line(line, self._row(bisect.bisect(starts, line)))
 
     def _row(self, near: int) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.lines import Lines, Span, line_for, list_index
+from scaffold.edit.lines import Lines, Span, list_index
 from scaffold.edit.yaml_tree import Item, Node, YamlError, is_plain_text, read_yaml
 
 _TITLES = ("caption", "title", "name", "file", "id")
@@ -120,7 +120,8 @@ class YamlList(Lines[_Item]):
     def with_entry(self) -> bytes:
         self._refuse_merged()
         index = self._index()
-        line = self._line_number(index)
+        spans = [Span(item.line, item.end) for item in self.node.items]
+        line = self.line_for(spans, index, 0)
         self._refuse_open_block(index, line)
         return self.file.with_line(line, self._written())
 
@@ -160,18 +161,6 @@ class YamlList(Lines[_Item]):
 
     def _begins_line(self, item: Item) -> bool:
         return not self.file.lines[item.line][: item.column].strip()
-
-    def _line_number(self, index: int) -> int:
-        spans = [Span(item.line, item.end) for item in self.node.items]
-        lines = self.file.lines
-
-        def is_comment(line: int) -> bool:
-            return lines[line].lstrip().startswith("#")
-
-        start = spans[0].first
-        while start and is_comment(start - 1):
-            start -= 1
-        return line_for(spans, index, start, is_comment)
 
     def _refuse_open_block(self, index: int, line: int) -> None:
         """A text in lines at the end of a file gains a line end with whatever follows it."""

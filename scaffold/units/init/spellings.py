@@ -152,6 +152,16 @@ class Name:
         return self.class_prefix if variable == CLASS_PREFIX else key_names(self.key)[variable]
 
 
+def masked(text: str, spans: Iterable[tuple[int, int]], mark: str = "\0") -> str:
+    """Return a text with a mark in the places of the name."""
+    parts: list[str] = []
+    last = 0
+    for start, end in spans:
+        parts.append(text[last:start])
+        last = end
+    return mark.join([*parts, text[last:]])
+
+
 def canon(pieces: Iterable[Piece]) -> str:
     """Return what texts of different units have in common; equal for counterparts."""
     return " ".join("\0" if piece.is_name else piece.text for piece in pieces)
