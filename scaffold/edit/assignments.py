@@ -79,5 +79,4 @@ class Assignments(Statements[_Item]):
         self.check_lines(hits[0].node)
         rows = [self.row(item.node) for item in self.items]
         index = self.items.index(hits[0])
-        gap = common_gap(self.raw, rows[:index] + rows[index + 1 :])
-        return self.with_splices(delete_row(self.raw, rows, index, gap))
+        return self.with_splices(delete_row(self.raw, rows, index))

@@ -211,9 +211,7 @@ class Branches(Statements[_Item]):
             # The elif below loses its `el` and heads the chain; the comments between go as well.
             splice = Splice(branches[0].word, branches[1].word + len("el"))
         else:
-            rows = [branch.row for branch in branches]
-            gap = common_gap(raw, rows[:index] + rows[index + 1 :])
-            splice = delete_row(raw, rows, index, gap)
+            splice = delete_row(raw, [branch.row for branch in branches], index)
         try:
             # The last branch of a chain with an else, or of a function, leaves no valid Python.
             read_python(self.with_splices(splice), self.context)

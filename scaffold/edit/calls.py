@@ -100,8 +100,7 @@ class Calls(Statements[_Item]):
             # Adding the first one put these blank lines in; taking it out must give the bytes back.
             start = blank_lines_above(self.raw, rows[0].start, self._gap_behind(node))
             return self.with_splices(delete_lines(self.raw, start, rows[0].end))
-        gap = common_gap(self.raw, rows[:index] + rows[index + 1 :])
-        return self.with_splices(delete_row(self.raw, rows, index, gap))
+        return self.with_splices(delete_row(self.raw, rows, index))
 
     def _among_items(self) -> Splice:
         index, items = self.sorted_index(), self.items

@@ -188,6 +188,20 @@ def compare(own: Sequence[Piece], other: Sequence[Piece], key: str) -> dict[int,
     return found
 
 
+def count_same(
+    own: Sequence[Piece], others: Iterable[tuple[str, Sequence[Piece]]], evidence: Evidence
+) -> int:
+    """Count the texts of other units that are the same, and keep what they have for the name."""
+    count = 0
+    for key, pieces in others:
+        seen = compare(own, pieces, key)
+        if seen is not None:
+            count += 1
+            for at, each in seen.items():
+                evidence.setdefault(at, []).append(each)
+    return count
+
+
 def is_most(count: int, others: int) -> bool:
     """Return whether a unit and ``count`` of the others are more than half of all."""
     return 2 * (count + 1) > others + 1
