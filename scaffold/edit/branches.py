@@ -22,140 +22,204 @@ from scaffold.edit.conditions import (
     skeleton,
     subjects,
 )
-from scaffold.edit.dispatch import (
-    Branch,
-    Chain,
-    all_branches,
-    find_chains,
-    find_function,
-    segment_of,
-)
+from scaffold.edit.dispatch import Branch, Chain, find_chains, find_function, segment_of
 from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice, begins_line, indent_at
-from scaffold.edit.python_file import indent_unit
-from scaffold.edit.rows import (
-    common_gap,
-    delete_row,
-    insert_row,
-    line_after,
-    newline_at,
-)
-from scaffold.edit.shapes import Edit
+from scaffold.edit.python_file import indent_unit, read_python
+from scaffold.edit.rows import common_gap, delete_row, insert_row, line_after, newline_at
 from scaffold.edit.statements import (
-    Script,
+    Statements,
     bindings,
     parse_block,
     parse_expression,
-    read_script,
-    reindented,
-    settled,
     sorted_index,
-    there,
 )
 from scaffold.errors import RegistryError, TemplateError
 
 
 @dataclass(frozen=True)
 class _Key:
-    """The entry's key and body as syntax trees; ``test`` for ifs, ``pattern`` for match.
+    """The entry's key and body as syntax trees; ``test`` for ifs, ``case`` for match.
 
     A key such as ``Kind.RL`` is both, and the function tells which is meant.
     """
 
     test: ast.expr | None
-    pattern: ast.match_case | None
+    case: ast.match_case | None
     body: list[ast.stmt]
 
 
-def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Return the conditions or patterns of the chain that the entry's key belongs to.
+@dataclass(frozen=True)
+class _Item:
+    """A branch with its place in its chain; its value is None where the body is another one."""
 
-    All of the function's chains are read where none or several resemble the key. The value is the
-    entry's own where the body is the same code, else None.
-
-    Raises:
-        RegistryError: The function is missing, or the file cannot be parsed.
-        TemplateError: Key or value is no Python.
-    """
-    script = read_script(data, entry)
-    chains, key = find_chains(script), _read_key(entry)
-    # An entry without a key scores 0 everywhere, so every chain is as good as the best one.
-    best = max((_resemblance(chain, key) for chain in chains), default=0)
-    entries: dict[str, str | None] = {}
-    for branch in all_branches([each for each in chains if _resemblance(each, key) == best]):
-        known_as = entry.key if _is_key(branch, key) else segment_of(script, branch)
-        entries[known_as] = entry.value if _has_body(branch, key) else None
-    return entries
+    key: str
+    value: str | None
+    branch: Branch
+    chain: Chain
+    index: int
 
 
-def has_entry(data: bytes, entry: Entry) -> bool:
-    """Return whether a branch has this condition and this body, whatever their layout.
+class Branches(Statements[_Item]):
+    """The branches of a function's dispatches."""
 
-    Raises:
-        RegistryError: The function is missing, or the file cannot be parsed.
-        TemplateError: Key or value is no Python.
-    """
-    key = _read_key(entry)
-    branches = all_branches(find_chains(read_script(data, entry)))
-    return any(_is_key(branch, key) and _has_body(branch, key) for branch in branches)
+    @staticmethod
+    def text(entry: Entry) -> str:
+        key = _read_key(entry)
+        is_value = key.case is not None and pattern_values(key.case.pattern) is not None
+        word = "elif" if key.test and not is_value else "case"
+        rows = entry.value.strip("\n").split("\n")
+        body = "\n".join(f"    {row}" if row else "" for row in rows)
+        return f"{word} {entry.key}:\n{body}"
 
+    def find(self) -> list[_Item]:
+        self.asked = _read_key(self.entry)
+        self.chains = find_chains(self)
+        return [
+            _Item(
+                self.entry.key if _is_key(branch, self.asked) else segment_of(self, branch),
+                self.entry.value if _has_body(branch, self.asked) else None,
+                branch,
+                chain,
+                index,
+            )
+            for chain in self.chains
+            for index, branch in enumerate(chain.branches)
+        ]
 
-def text_to_add(entry: Entry) -> str:
-    """Return the branch that a person would add by hand."""
-    key = _read_key(entry)
-    is_value = key.pattern is not None and pattern_values(key.pattern.pattern) is not None
-    word = "elif" if key.test and not is_value else "case"
-    body = "\n".join(f"    {row}" if row else "" for row in entry.value.strip("\n").split("\n"))
-    return f"{word} {entry.key}:\n{body}"
+    def entries(self) -> dict[str, str | None]:
+        # An entry without a key scores 0 everywhere, so every chain is as good as the best one.
+        scores = [_resemblance(chain, self.asked) for chain in self.chains]
+        best = max(scores, default=0)
+        chains = [c for c, score in zip(self.chains, scores, strict=True) if score == best]
+        return {item.key: item.value for item in self.items if item.chain in chains}
 
+    def hits(self) -> list[_Item]:
+        return [item for item in self.items if _is_key(item.branch, self.asked)]
 
-def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Add a branch to the chain that dispatches on what the key asks about.
+    def hit(self) -> _Item | None:
+        # A branch of another chain with the condition is none of the registry's.
+        return next((item for item in self.hits() if self.matches(item)), None)
 
-    Raises:
-        RegistryError: The edit is not safe; the hint holds the text to add by hand.
-        TemplateError: Key or value is no Python.
-    """
-    script = read_script(data, entry, text_to_add(entry))
-    key = _read_key(entry)
-    chains = find_chains(script)
-    for branch in all_branches(chains):
-        if _is_key(branch, key) and _has_body(branch, key):
-            return there(script, data, branch.word)
-    chain = _chosen(script, chains, key)
-    for branch in chain.branches:
-        if _is_key(branch, key):
-            line = script.line(branch.word)
-            raise script.refusal("registry_differs", line, "the condition has another body here")
-    # `settled` takes the edit back once, to be sure that removal finds what was added.
-    edited = script.with_splices(_insertion(script, chain, key))
-    settled(script, data, edited, has_entry, remove_entry)
-    after = read_script(edited, entry)
-    found = next(each for each in all_branches(find_chains(after)) if _is_key(each, key))
-    return Edit(edited, after.line(found.word))
+    def line(self, item: _Item) -> int:
+        return self.file.line(item.branch.word)
 
+    def with_entry(self) -> bytes:
+        chain = self._chosen()
+        for item in self.hits():
+            if item.chain is chain:
+                reason = "the condition has another body here"
+                raise self.refusal("registry_differs", self.line(item), reason)
+        return self.with_splices(self._insertion(chain))
 
-def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Take a branch back by its condition.
+    def without(self, hits: list[_Item]) -> bytes:
+        return self.with_splices(self._removal(hits[0].chain, hits[0].index))
 
-    Raises:
-        RegistryError: The function is missing, or nothing would be left of the dispatch.
-        TemplateError: Key or value is no Python.
-    """
-    script = read_script(data, entry)
-    key = _read_key(entry)
-    found = [
-        (chain, n)
-        for chain in find_chains(script)
-        for n, branch in enumerate(chain.branches)
-        if _is_key(branch, key)
-    ]
-    if not found:
-        return data
-    own = [(chain, n) for chain, n in found if _has_body(chain.branches[n], key)]
-    # Of two branches with the condition the one that the tool wrote goes, not a person's.
-    chain, index = (own or found)[0]
-    return script.with_splices(_removal(script, chain, index))
+    def _chosen(self) -> Chain:
+        """Return the one chain that dispatches on what the key asks about."""
+        scores = [_resemblance(chain, self.asked) for chain in self.chains]
+        best = max(scores, default=0)
+        table = self.entry.table
+        if not best:
+            what = "if" if self.asked.test else "match"
+            line = find_function(self).lineno
+            reason = f"{table} has no {what} that dispatches on the same as {self.entry.key}"
+            raise self.refusal("registry_computed", line, reason)
+        found = [chain for chain, score in zip(self.chains, scores, strict=True) if score == best]
+        # A pattern has no names to be known: it binds them.
+        if found[0].kind != "case":
+            self._check_names(found[0])
+        # Two equal chains may both be asked at run time, and nothing shows which of them registers.
+        if len(found) > 1:
+            lines = [self.file.line(chain.branches[0].word) for chain in found]
+            told = ", ".join(map(str, lines))
+            reason = f"{table} dispatches on it more than once, in lines {told}"
+            raise self.refusal("registry_computed", lines[1], reason)
+        return found[0]
+
+    def _check_names(self, chain: Chain) -> None:
+        """Refuse a condition on a name that neither function nor chain has, a builtin included."""
+        function, outer = find_function(self), bindings(self.tree)
+        # Arguments of lambdas and nested functions count too: too many known names only skip a
+        # refusal.
+        nodes = list(ast.walk(function))
+        known = {each.arg for each in nodes if isinstance(each, ast.arg)} | outer.keys()
+        known |= bindings(ast.Module(function.body, [])).keys()
+        tests = [branch.test for branch in chain.branches if branch.test]
+        # A builtin that the chain itself asks about, such as `type`, is as good as a local name.
+        known |= {name.split(".")[0] for test in tests for name in subjects(test)}
+        for name in sorted(subjects(self.asked.test) if self.asked.test else ()):
+            root = name.split(".")[0]
+            if root not in known and "*" not in known:
+                reason = f"{self.entry.table} has no name {root}"
+                raise self.refusal("registry_computed", function.lineno, reason)
+
+    def _place(self, chain: Chain) -> int:
+        """Return the index in the chain that the new branch gets."""
+        branches = chain.branches
+        # Nothing below a branch for all values is ever reached: the place is looked for above it.
+        limit = next((n for n, each in enumerate(branches) if _takes_all(each)), len(branches))
+        scores = [_score(branch, self.asked) for branch in branches[:limit]]
+        best = max(scores, default=0)
+        if not best:
+            line = self.file.line(branches[limit].word)
+            raise self.refusal("registry_shadowed", line, "this branch takes everything")
+        alike = [n for n, score in enumerate(scores) if score == best]
+        index = _sorted_place(branches, alike, self.asked)
+        # The order of the keys gives way where the new branch would shadow one below it, as
+        # `"g" in path` does `"gsm8k" in path`: it goes behind the last related branch.
+        if any(_takes(self.asked, each) for each in branches[index:limit]):
+            index = max(n for n, score in enumerate(scores) if score) + 1
+        for branch in branches[:index]:
+            if _takes(branch, self.asked):
+                reason = f"this branch takes what {self.entry.key} is for"
+                raise self.refusal("registry_shadowed", self.file.line(branch.word), reason)
+        return index
+
+    def _insertion(self, chain: Chain) -> Splice:
+        raw, branches = self.raw, chain.branches
+        index = self._place(chain)
+        outer = indent_at(raw, branches[0].word)
+        # The sibling whose layout the new branch copies.
+        near = branches[index - 1 if index else 0]
+        body = self._body(near, outer)
+        head = f"{chain.kind} {self.entry.key}:".encode()
+        if chain.kind == "elif" and index == 0:  # the first if becomes the elif behind the new one
+            text = head.removeprefix(b"el") + body + outer + b"el"
+            newline = newline_at(raw, line_after(raw, near.word))
+            return Splice(near.word, near.word, text.replace(b"\n", newline))
+        rows = [branch.row for branch in branches]
+        return insert_row(raw, rows, index, outer + head + body, common_gap(raw, rows))
+
+    def _body(self, near: Branch, outer: bytes) -> bytes:
+        """Return the body behind the colon, on the same line where the sibling has it there."""
+        text = self.entry.value.strip("\n")
+        # A compound statement cannot share the line of a colon: `if a: for x in y: ...` is no
+        # Python.
+        first, *others = self.asked.body
+        is_simple = not (hasattr(first, "body") or others or "\n" in text)
+        if is_simple and not begins_line(self.raw, self.file.start(near.body[0])):
+            return f" {text}\n".encode()
+        unit = indent_unit(self.file)
+        if begins_line(self.raw, self.file.start(near.body[0])):
+            unit = indent_at(self.raw, self.file.start(near.body[0]))[len(outer) :]
+        return b"\n" + self.reindented(text, outer + unit, unit)
+
+    def _removal(self, chain: Chain, index: int) -> Splice:
+        raw, branches = self.raw, chain.branches
+        if chain.kind == "elif" and index == 0 and len(branches) > 1:
+            # The elif below loses its `el` and heads the chain; the comments between go as well.
+            splice = Splice(branches[0].word, branches[1].word + len("el"))
+        else:
+            splice = delete_row(raw, [branch.row for branch in branches], index)
+        try:
+            # The last branch of a chain with an else, or of a function, leaves no valid Python.
+            read_python(self.with_splices(splice), self.context)
+        except RegistryError as error:
+            line = self.file.line(branches[index].word)
+            reason = f"{self.entry.table} would be left without a branch"
+            raise self.refusal("registry_computed", line, reason) from error
+        return splice
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -187,9 +251,9 @@ def _read_pattern(text: str) -> ast.match_case | None:
 
 def _is_key(branch: Branch, key: _Key) -> bool:
     # A key that is both condition and pattern counts as what the branch itself is.
-    if branch.case and key.pattern:
-        guards = [each.guard and ast.dump(each.guard) for each in (branch.case, key.pattern)]
-        same = ast.dump(branch.case.pattern) == ast.dump(key.pattern.pattern)
+    if branch.case and key.case:
+        guards = [each.guard and ast.dump(each.guard) for each in (branch.case, key.case)]
+        same = ast.dump(branch.case.pattern) == ast.dump(key.case.pattern)
         return same and guards[0] == guards[1]
     return bool(branch.test and key.test) and _dump(branch.test) == _dump(key.test)
 
@@ -205,45 +269,6 @@ def _dump(node: ast.expr | None) -> str:
 # ---- choosing ------------------------------------------------------------------------------------
 
 
-def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
-    """Return the one chain that dispatches on what the key asks about."""
-    scores = [_resemblance(chain, key) for chain in chains]
-    best = max(scores, default=0)
-    table = script.entry.table
-    if not best:
-        what = "if" if key.test else "match"
-        line = find_function(script).lineno
-        reason = f"{table} has no {what} that dispatches on the same as {script.entry.key}"
-        raise script.refusal("registry_computed", line, reason)
-    found = [chain for chain, score in zip(chains, scores, strict=True) if score == best]
-    # A pattern has no names to be known: it binds them.
-    if found[0].kind != "case":
-        _check_names(script, found[0], key)
-    # Two equal chains may both be asked at run time, and nothing shows which of them registers.
-    if len(found) > 1:
-        lines = [script.line(chain.branches[0].word) for chain in found]
-        reason = f"{table} dispatches on it more than once, in lines {', '.join(map(str, lines))}"
-        raise script.refusal("registry_computed", lines[1], reason)
-    return found[0]
-
-
-def _check_names(script: Script, chain: Chain, key: _Key) -> None:
-    """Refuse a condition on a name that neither function nor chain has, a builtin included."""
-    function, outer = find_function(script), bindings(script.tree)
-    # Arguments of lambdas and nested functions count too: too many known names only skip a refusal.
-    nodes = list(ast.walk(function))
-    known = {each.arg for each in nodes if isinstance(each, ast.arg)} | outer.keys()
-    known |= bindings(ast.Module(function.body, [])).keys()
-    tests = [branch.test for branch in chain.branches if branch.test]
-    # A builtin that the chain itself asks about, such as `type`, is as good as a local name.
-    known |= {name.split(".")[0] for test in tests for name in subjects(test)}
-    for name in sorted(subjects(key.test) if key.test else ()):
-        root = name.split(".")[0]
-        if root not in known and "*" not in known:
-            reason = f"{script.entry.table} has no name {root}"
-            raise script.refusal("registry_computed", function.lineno, reason)
-
-
 def _resemblance(chain: Chain, key: _Key) -> int:
     return max(_score(branch, key) for branch in chain.branches)
 
@@ -252,8 +277,8 @@ def _score(branch: Branch, key: _Key) -> int:
     """Return how much a branch resembles the new one: 3 in form, 2 in subject, 1 in part, or 0."""
     if len(branch.body) == 1 and isinstance(branch.body[0], ast.Raise):
         return 0  # a guard registers nothing
-    if branch.case and key.pattern:
-        return _pattern_score(branch.case.pattern, key.pattern.pattern)
+    if branch.case and key.case:
+        return _pattern_score(branch.case.pattern, key.case.pattern)
     if branch.test is None or key.test is None:
         return 0
     # Equal but for its constants, as `name == "a"` and `name == "b"` are.
@@ -283,51 +308,18 @@ def _takes_all(branch: Branch) -> bool:
     return branch.test is not None and is_catch_all(branch.test)
 
 
-def _takes(branch: Branch, key: _Key) -> bool:
-    """Return whether an earlier branch would take what the key is for."""
-    if branch.test and key.test:
-        return implies(key.test, branch.test)
-    if branch.case and key.pattern and branch.case.guard is None:
-        its, own = (pattern_values(each.pattern) for each in (branch.case, key.pattern))
-        return its is not None and own is not None and own <= its
+def _takes(wide: Branch | _Key, narrow: Branch | _Key) -> bool:
+    """Return whether a branch would take what another one is for."""
+    if wide.test and narrow.test:
+        return implies(narrow.test, wide.test)
+    if wide.case and narrow.case and wide.case.guard is None:
+        most, some = (pattern_values(each.pattern) for each in (wide.case, narrow.case))
+        return most is not None and some is not None and some <= most
     return False
-
-
-def _is_taken(branch: Branch, key: _Key) -> bool:
-    """Return whether the new branch would take what a later one is for."""
-    if branch.test and key.test:
-        return implies(branch.test, key.test)
-    if branch.case and key.pattern and key.pattern.guard is None:
-        its, own = (pattern_values(each.pattern) for each in (branch.case, key.pattern))
-        return its is not None and own is not None and its <= own
-    return False
-
-
-def _place(script: Script, chain: Chain, key: _Key) -> int:
-    """Return the index in the chain that the new branch gets."""
-    branches = chain.branches
-    # Nothing below a branch for all values is ever reached: the place is looked for above it.
-    limit = next((n for n, each in enumerate(branches) if _takes_all(each)), len(branches))
-    scores = [_score(branch, key) for branch in branches[:limit]]
-    best = max(scores, default=0)
-    if not best:
-        line = script.line(branches[limit].word)
-        raise script.refusal("registry_shadowed", line, "this branch takes everything")
-    alike = [n for n, score in enumerate(scores) if score == best]
-    index = _sorted_place(branches, alike, key)
-    # The order of the keys gives way where the new branch would shadow one below it, as
-    # `"g" in path` does `"gsm8k" in path`: it goes behind the last related branch.
-    if any(_is_taken(each, key) for each in branches[index:limit]):
-        index = max(n for n, score in enumerate(scores) if score) + 1
-    for branch in branches[:index]:
-        if _takes(branch, key):
-            reason = f"this branch takes what {script.entry.key} is for"
-            raise script.refusal("registry_shadowed", script.line(branch.word), reason)
-    return index
 
 
 def _sorted_place(branches: Sequence[Branch], alike: list[int], key: _Key) -> int:
-    own = _order_key(key.test, key.pattern)
+    own = _order_key(key.test, key.case)
     keys = [_order_key(branches[n].test, branches[n].case) for n in alike]
     if len(alike) < 2 or None in keys or own is None:  # one branch shows no order
         return alike[-1] + 1
@@ -341,54 +333,3 @@ def _order_key(test: ast.expr | None, case: ast.match_case | None) -> str | None
     found = constants(node) if node else None
     # NUL sorts below every other character, so ("a", "b") comes before ("ab",).
     return "\0".join(found) if found else None
-
-
-# ---- writing -------------------------------------------------------------------------------------
-
-
-def _insertion(script: Script, chain: Chain, key: _Key) -> Splice:
-    raw, branches = script.raw, chain.branches
-    index = _place(script, chain, key)
-    outer = indent_at(raw, branches[0].word)
-    # The sibling whose layout the new branch copies.
-    near = branches[index - 1 if index else 0]
-    body = _body(script, near, key, outer)
-    head = f"{chain.kind} {script.entry.key}:".encode()
-    if chain.kind == "elif" and index == 0:  # the first if becomes the elif behind the new one
-        text = head.removeprefix(b"el") + body + outer + b"el"
-        newline = newline_at(raw, line_after(raw, near.word))
-        return Splice(near.word, near.word, text.replace(b"\n", newline))
-    rows = [branch.row for branch in branches]
-    return insert_row(raw, rows, index, outer + head + body, common_gap(raw, rows))
-
-
-def _body(script: Script, near: Branch, key: _Key, outer: bytes) -> bytes:
-    """Return the body behind the colon, on the same line where the sibling has it there."""
-    text = script.entry.value.strip("\n")
-    # A compound statement cannot share the line of a colon: `if a: for x in y: ...` is no Python.
-    is_simple = not hasattr(key.body[0], "body") and len(key.body) == 1 and "\n" not in text
-    if is_simple and not begins_line(script.raw, script.start(near.body[0])):
-        return f" {text}\n".encode()
-    unit = indent_unit(script.file)
-    if begins_line(script.raw, script.start(near.body[0])):
-        unit = indent_at(script.raw, script.start(near.body[0]))[len(outer) :]
-    return b"\n" + reindented(script, text, outer + unit, unit)
-
-
-def _removal(script: Script, chain: Chain, index: int) -> Splice:
-    raw, branches = script.raw, chain.branches
-    if chain.kind == "elif" and index == 0 and len(branches) > 1:
-        # The elif below loses its `el` and heads the chain; the comments between them go as well.
-        splice = Splice(branches[0].word, branches[1].word + len("el"))
-    else:
-        rows = [branch.row for branch in branches]
-        gap = common_gap(raw, rows[:index] + rows[index + 1 :])
-        splice = delete_row(raw, rows, index, gap)
-    try:
-        # The last branch of a chain with an else, or of a function's body, leaves no valid Python.
-        read_script(script.with_splices(splice), script.entry)
-    except RegistryError as error:
-        line = script.line(branches[index].word)
-        reason = f"{script.entry.table} would be left without a branch"
-        raise script.refusal("registry_computed", line, reason) from error
-    return splice

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from scaffold.edit.layout import indent_at, line_start
 from scaffold.edit.rows import Row, line_after, with_inner_comments
-from scaffold.edit.statements import Script
+from scaffold.edit.statements import Statements
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -32,14 +33,14 @@ class Chain:
     branches: tuple[Branch, ...]
 
 
-def find_function(script: Script) -> Function:
+def find_function(registry: Statements[Any]) -> Function:
     """Return the function that the table names; dots lead through classes and functions.
 
     Raises:
         RegistryError: The function is missing, or is defined twice.
     """
-    table = script.entry.table
-    bodies: list[list[ast.stmt]] = [script.tree.body]
+    table = registry.entry.table
+    bodies: list[list[ast.stmt]] = [registry.tree.body]
     found: list[Function | ast.ClassDef] = []
     for part in table.split("."):
         inner = [each for body in bodies for each in _definitions(body)]
@@ -51,36 +52,30 @@ def find_function(script: Script) -> Function:
     # The overloads of a function are signatures without a body to put a branch into.
     functions = [each for each in functions if not _is_overload(each)]
     if not functions:
-        raise script.refusal("registry_missing", 0, f"no function {table} was found")
+        raise registry.refusal("registry_missing", 0, f"no function {table} was found")
     if len(functions) > 1:
         line = functions[1].lineno
-        raise script.refusal("registry_computed", line, f"{table} is defined twice")
+        raise registry.refusal("registry_computed", line, f"{table} is defined twice")
     return functions[0]
 
 
-def find_chains(script: Script) -> list[Chain]:
+def find_chains(registry: Statements[Any]) -> list[Chain]:
     """Return every dispatch of the entry's function, in the order of the text.
 
     Raises:
         RegistryError: The function is missing, or is defined twice.
     """
-    bodies = _bodies(find_function(script).body)
-    return [chain for body in bodies for chain in _chains_of(script, body)]
+    bodies = _bodies(find_function(registry).body)
+    return [chain for body in bodies for chain in _chains_of(registry, body)]
 
 
-def all_branches(chains: Sequence[Chain]) -> Iterator[Branch]:
-    """Return the branches of all chains."""
-    for chain in chains:
-        yield from chain.branches
-
-
-def segment_of(script: Script, branch: Branch) -> str:
+def segment_of(registry: Statements[Any], branch: Branch) -> str:
     """Return a branch's condition, or pattern with guard, as it is written."""
     if branch.test:
-        return script.segment(branch.test)
+        return registry.file.text(branch.test)
     assert branch.case is not None
     last = branch.case.guard or branch.case.pattern
-    text = script.raw[script.start(branch.case.pattern) : script.end(last)]
+    text = registry.raw[registry.file.start(branch.case.pattern) : registry.file.end(last)]
     return text.decode("utf-8")
 
 
@@ -128,7 +123,7 @@ def _elif(node: ast.If) -> ast.If | None:
     return None
 
 
-def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[Chain]:
+def _chains_of(registry: Statements[Any], body: list[ast.stmt]) -> Iterator[Chain]:
     """Return the dispatches among the statements of one list, in the order of the text."""
     lone: list[ast.If] = []
     # The statement at the end closes a run of ifs that the body ends with.
@@ -144,13 +139,13 @@ def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[Chain]:
             # A single if that goes on may get an elif; one that leaves the function begins a series
             # of separate ifs.
             is_chain = len(lone) == 1 and not ends
-            branches = tuple(_if_branch(script, each) for each in lone)
+            branches = tuple(_if_branch(registry, each) for each in lone)
             yield Chain("elif" if is_chain else "if", branches)
             lone = []
         if isinstance(node, ast.If):
-            yield Chain("elif", tuple(_if_branch(script, each) for each in _arms(node)))
+            yield Chain("elif", tuple(_if_branch(registry, each) for each in _arms(node)))
         elif isinstance(node, ast.Match):
-            yield Chain("case", tuple(_case_branch(script, each) for each in node.cases))
+            yield Chain("case", tuple(_case_branch(registry, each) for each in node.cases))
 
 
 def _arms(node: ast.If) -> Iterator[ast.If]:
@@ -160,18 +155,18 @@ def _arms(node: ast.If) -> Iterator[ast.If]:
         arm = _elif(arm)
 
 
-def _if_branch(script: Script, node: ast.If) -> Branch:
-    word = script.start(node)
-    return Branch(node.test, None, node.body, word, _row(script, word, node.body))
+def _if_branch(registry: Statements[Any], node: ast.If) -> Branch:
+    word = registry.file.start(node)
+    return Branch(node.test, None, node.body, word, _row(registry, word, node.body))
 
 
-def _case_branch(script: Script, case: ast.match_case) -> Branch:
+def _case_branch(registry: Statements[Any], case: ast.match_case) -> Branch:
     # ast gives the place of a pattern and not that of its keyword.
-    word = script.raw.rindex(b"case", 0, script.start(case.pattern))
-    return Branch(None, case, case.body, word, _row(script, word, case.body))
+    word = registry.raw.rindex(b"case", 0, registry.file.start(case.pattern))
+    return Branch(None, case, case.body, word, _row(registry, word, case.body))
 
 
-def _row(script: Script, word: int, body: list[ast.stmt]) -> Row:
-    raw = script.raw
-    end = line_after(raw, script.end(body[-1]))
+def _row(registry: Statements[Any], word: int, body: list[ast.stmt]) -> Row:
+    raw = registry.raw
+    end = line_after(raw, registry.file.end(body[-1]))
     return Row(line_start(raw, word), with_inner_comments(raw, end, indent_at(raw, word)))

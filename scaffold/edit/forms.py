@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as Choice
 
-from scaffold.edit.layout import skip_layout
-from scaffold.edit.python_file import PythonFile
+from scaffold.edit.layout import Brackets, Element, skip_layout
+from scaffold.edit.python_file import PythonFile, indent_unit
 
 Kind = Choice["dict", "keywords", "pairs", "list", "tuple", "set", "call"]
 
@@ -28,52 +28,39 @@ EMPTY_CALLS = {"list", "tuple", "set", "frozenset", "OrderedSet"}
 
 
 @dataclass(frozen=True)
-class Item:
-    """One entry: ``start`` to ``end`` is its text, with parentheses around it.
+class Item(Element):
+    """One entry, with the parentheses around it.
 
     Args:
-        key: Its key, or None where it has none that could be compared.
         key_node: The key's expression; None for ``*OTHER`` and the like.
         value_node: What stands for the key; None where there are keys only.
-        comma: The offset of the comma behind it, or None.
+        key: Its key, or None where it has none that could be compared.
     """
 
-    key: str | None
     key_node: ast.expr | None
     value_node: ast.expr | None
-    start: int
-    end: int
-    comma: int | None
-
-    @property
-    def after(self) -> int:
-        """The offset behind the entry and its comma."""
-        return self.end if self.comma is None else self.comma + 1
+    key: str | None = None
 
 
-@dataclass(frozen=True)
-class Literal:
-    """One literal: ``inside`` is the offset behind its bracket, ``close`` of the closing one.
+@dataclass(frozen=True, kw_only=True)
+class Literal(Brackets):
+    """One literal; a tuple may be without brackets.
 
     Args:
         kind: What it is.
         node: The display or call.
         outer: The call that takes the display as its argument, or None.
-        is_bare: Whether it is a tuple without parentheses.
     """
 
+    items: tuple[Item, ...]
     file: PythonFile
     kind: Kind
     node: ast.expr
     outer: ast.Call | None
-    inside: int
-    close: int
-    items: tuple[Item, ...]
-    is_bare: bool = False
 
     @property
-    def raw(self) -> bytes:
-        return self.file.raw
+    def unit(self) -> bytes:
+        return indent_unit(self.file)
 
 
 @dataclass(frozen=True)
@@ -122,7 +109,17 @@ def read_literal(file: PythonFile, value: ast.expr, shape: str) -> Literal | Non
     items = _items(file, entries, inside, close)
     if items is None:
         return None
-    return Literal(file, kind, node, outer, inside, close, items, is_bare)
+    return Literal(
+        raw=file.raw,
+        inside=inside,
+        close=close,
+        items=items,
+        is_bare=is_bare,
+        file=file,
+        kind=kind,
+        node=node,
+        outer=outer,
+    )
 
 
 _Form = tuple[Kind, ast.expr, ast.Call | None]
@@ -207,7 +204,7 @@ def _items(
         # instead.
         start, end = skip_layout(file.raw, after), file.end(entry.node)
         end, comma = _end_and_comma(file.raw, end, close)
-        items.append(Item(None, entry.key, entry.value, start, end, comma))
+        items.append(Item(start, end, comma, entry.key, entry.value))
         after = items[-1].after
     # Two entries without a comma between them were not understood, and such a literal is left
     # alone.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from scaffold.edit.entry import Entry
 from scaffold.edit.import_order import is_same_module, package
-from scaffold.edit.statements import Script
+from scaffold.edit.layout import Brackets, Element, begins_line, skip_layout
+from scaffold.edit.statements import Statements
 from scaffold.errors import TemplateError
 
 
@@ -33,15 +35,31 @@ class Import:
     def is_star(self) -> bool:
         return self.node.names[0].name == "*"
 
+    def brackets(self, registry: Statements[Any]) -> Brackets:
+        """Return the names with their places, between the parentheses where there are some."""
+        raw = registry.raw
+        names: list[Element] = []
+        for alias in self.node.names:
+            end = registry.file.end(alias)
+            comma = skip_layout(raw, end)
+            has_comma = raw[comma : comma + 1] == b","
+            names.append(Element(registry.file.start(alias), end, comma if has_comma else None))
+        inside = raw.find(b"(", registry.file.start(self.node), names[0].start) + 1
+        # A last name that shares its line shows that names fill the lines.
+        is_bare = not inside or not begins_line(raw, names[-1].start)
+        return Brackets(
+            raw, inside or names[0].start, registry.file.end(self.node) - 1, names, is_bare
+        )
 
-def find_blocks(script: Script) -> list[list[ast.stmt]]:
+
+def find_blocks(registry: Statements[Any]) -> list[list[ast.stmt]]:
     """Return the statement lists that the entry's table can mean.
 
     Raises:
         RegistryError: The file has none.
         TemplateError: There is no such kind of block.
     """
-    table, body = script.entry.table, script.tree.body
+    table, body = registry.entry.table, registry.tree.body
     if table == "":
         return [body]
     if table == "TYPE_CHECKING":
@@ -56,7 +74,7 @@ def find_blocks(script: Script) -> list[list[ast.stmt]]:
         raise TemplateError(f"there is no block {table!r} of imports", code="template_invalid")
     if not blocks:
         what = "if TYPE_CHECKING" if table == "TYPE_CHECKING" else "try with imports"
-        raise script.refusal("registry_missing", 0, f"no top-level {what} was found")
+        raise registry.refusal("registry_missing", 0, f"no top-level {what} was found")
     return blocks
 
 
@@ -70,28 +88,28 @@ def _inner_blocks(block: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
                 yield from _inner_blocks(arm)
 
 
-def find_imports(script: Script) -> list[Import]:
+def find_imports(registry: Statements[Any]) -> list[Import]:
     """Return the import statements of all blocks that the entry's table can mean."""
-    return [each for block in find_blocks(script) for each in statements_in(block)]
+    return [each for block in find_blocks(registry) for each in statements_in(block)]
 
 
-def chosen_block(script: Script) -> list[ast.stmt]:
+def chosen_block(registry: Statements[Any]) -> list[ast.stmt]:
     """Return the block that the entry goes into: the only one, or the one with its siblings."""
-    blocks = find_blocks(script)
+    blocks = find_blocks(registry)
     beside = [
         block
         for block in blocks
-        if script.entry.near
-        and any(index_of(each, script.entry.near) is not None for each in statements_in(block))
+        if registry.entry.near
+        and any(index_of(each, registry.entry.near) is not None for each in statements_in(block))
     ]
     if len(beside) == 1:
         return beside[0]
     alike = [
-        block for block in blocks if any(is_near(script, each) for each in statements_in(block))
+        block for block in blocks if any(is_near(registry, each) for each in statements_in(block))
     ]
     if len(blocks) > 1 and len(alike) != 1:
         line = blocks[1][0].lineno
-        raise script.refusal("registry_computed", line, "it could go into more than one block")
+        raise registry.refusal("registry_computed", line, "it could go into more than one block")
     return (alike or blocks)[0]
 
 
@@ -105,9 +123,9 @@ def statements_in(block: list[ast.stmt]) -> Iterator[Import]:
             yield Import(node, "." * node.level + (node.module or ""), block)
 
 
-def is_near(script: Script, statement: Import) -> bool:
+def is_near(registry: Statements[Any], statement: Import) -> bool:
     """Return whether a statement is a sibling: of the same form, from the same package."""
-    entry = script.entry
+    entry = registry.entry
     own = entry.value or entry.key
     same_form = statement.is_from == bool(entry.value)
     return same_form and package(statement.origin) == package(own)

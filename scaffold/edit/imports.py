@@ -14,24 +14,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaffold.edit import import_names
+from scaffold.edit import splicing
 from scaffold.edit.entry import Entry
 from scaffold.edit.import_blocks import (
     Import,
     chosen_block,
     find_imports,
-    index_of,
     is_near,
     is_of_module,
     spelled,
 )
-from scaffold.edit.import_order import (
-    module_rank,
-    section,
-    sorted_place,
-)
+from scaffold.edit.import_order import module_rank, section, sorted_place
 from scaffold.edit.layout import Splice, indent_at
 from scaffold.edit.ordering import natural
+from scaffold.edit.placing import Slot
 from scaffold.edit.rows import (
     Row,
     attached_comments,
@@ -42,16 +38,7 @@ from scaffold.edit.rows import (
     insert_row,
     line_after,
 )
-from scaffold.edit.shapes import Edit
-from scaffold.edit.statements import (
-    SHARED_LINE,
-    Script,
-    bindings,
-    plain_text,
-    read_script,
-    settled,
-    there,
-)
+from scaffold.edit.statements import Statements, bindings, plain_text, sorted_index
 from scaffold.errors import TemplateError
 
 # Comments that linters read: isort's skip, noqa with or without the codes of imports, pylint's
@@ -79,155 +66,206 @@ class _Place:
     near: tuple[Import, ...] = ()
 
 
-def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Return the imported names of a block with their modules; of a star import the entry.
+@dataclass(frozen=True)
+class _Item:
+    """One name of an import; its value is the module, as the entry spells that."""
 
-    Raises:
-        RegistryError: The file cannot be parsed, or has no such block.
-    """
-    script = read_script(data, entry)
-    entries: dict[str, str | None] = {
-        spelled(alias): entry.value if is_of_module(each, entry) else each.module
-        for each in find_imports(script)
-        # A star has no name of its own; `_present` decides whether it brings the entry's.
-        for alias in each.node.names
-        if alias.name != "*"
-    }
-    return entries if _present(script) is None else {**entries, entry.key: entry.value}
+    key: str
+    value: str
+    statement: Import
+    index: int
 
 
-def has_entry(data: bytes, entry: Entry) -> bool:
-    """Return whether the name is imported from this module, by a star import too.
+class Imports(Statements[_Item]):
+    """The imported names of a block."""
 
-    Raises:
-        RegistryError: The file cannot be parsed, or has no such block.
-    """
-    return _present(read_script(data, entry)) is not None
+    @staticmethod
+    def text(entry: Entry) -> str:
+        return f"from {entry.value} import {entry.key}" if entry.value else f"import {entry.key}"
 
+    def find(self) -> list[_Item]:
+        self.imports = find_imports(self)
+        return [
+            _Item(spelled(alias), value, each, index)
+            for each in self.imports
+            for value in [self.entry.value if is_of_module(each, self.entry) else each.module]
+            for index, alias in enumerate(each.node.names)
+        ]
 
-def text_to_add(entry: Entry) -> str:
-    """Return the import that a person would add by hand."""
-    return f"from {entry.value} import {entry.key}" if entry.value else f"import {entry.key}"
+    def matches(self, item: _Item) -> bool:
+        key = self.entry.key
+        # A star brings no private name, and none under another one.
+        is_brought = item.key == "*" and not key.startswith("_") and " as " not in key
+        return is_of_module(item.statement, self.entry) and (item.key == key or is_brought)
 
+    def hit(self) -> _Item | None:
+        return next((item for item in self.items if self.matches(item)), None)
 
-def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Add an import at its sorted place, or a name to the import that the module has already.
+    def hits(self) -> list[_Item]:
+        """Return the names that removal may mean; a star brings others as well, and stays."""
+        return [
+            item
+            for item in super().hits()
+            if item.statement.is_from == bool(self.entry.value)
+            # Every module may have a star of its own.
+            and (item.key != "*" or self.matches(item))
+        ]
 
-    Raises:
-        RegistryError: The edit is not safe; the hint holds the text to add by hand.
-        TemplateError: Key or value is no name.
-    """
-    if not _ENTRY.fullmatch(f"{entry.value}:{entry.key}"):
-        raise TemplateError(
-            f"{text_to_add(entry)!r} is not an import statement", code="template_invalid"
-        )
-    script = read_script(data, entry, text_to_add(entry))
-    present = _present(script)
-    if present is not None:
-        return there(script, data, present)
-    _refuse_other(script)
-    imports = [each for each in find_imports(script) if each.block is chosen_block(script)]
-    # A statement that imports from the module takes the name; else the name gets a statement.
-    host = _host(script, imports)
-    if host:
-        splices = import_names.insertion(script, host.node, entry.key)
-    else:
-        splices = [_insertion(script, _place(script, chosen_block(script), imports))]
-    edited = script.with_splices(*splices)
-    settled(script, data, edited, has_entry, remove_entry)
-    after = read_script(edited, entry)
-    offset = _present(after)
-    assert offset is not None, "it was added"
-    return Edit(edited, after.line(offset))
+    def entries(self) -> dict[str, str | None]:
+        found: dict[str, str | None] = {e.key: e.value for e in self.items if e.key != "*"}
+        return found if self.hit() is None else {**found, self.entry.key: self.entry.value}
 
+    def line(self, item: _Item) -> int:
+        return item.statement.node.names[item.index].lineno
 
-def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Take a name back, and the statement with its last name.
+    def check_entry(self) -> None:
+        if not _ENTRY.fullmatch(f"{self.entry.value}:{self.entry.key}"):
+            text = self.text(self.entry)
+            raise TemplateError(f"{text!r} is not an import statement", code="template_invalid")
 
-    Raises:
-        RegistryError: The file cannot be parsed, or the statement shares its line.
-    """
-    script = read_script(data, entry)
-    imports = find_imports(script)
-    found = [
-        each
-        for each in imports
-        if each.is_from == bool(entry.value)
-        and index_of(each, entry.key) is not None
-        # Every module may have a star of its own.
-        and (entry.key != "*" or is_of_module(each, entry))
-    ]
-    if not found:
-        return data
-    # The key decides; where two modules offer the name, the entry's own goes first.
-    own = next((each for each in found if is_of_module(each, entry)), found[0])
-    index = index_of(own, entry.key)
-    assert index is not None
-    if len(own.node.names) > 1:
-        return script.with_splices(*import_names.removal(script, own.node, index))
-    if not script.owns_lines(own.node):
-        raise script.refusal("registry_computed", own.node.lineno, SHARED_LINE)
-    return script.with_splices(_removal(script, own, imports))
+    def with_entry(self) -> bytes:
+        self._refuse_other()
+        block = chosen_block(self)
+        imports = [each for each in self.imports if each.block is block]
+        # A statement that imports from the module takes the name; else the name gets a statement.
+        host = self._host(imports)
+        if host is None:
+            return self.with_splices(self._insertion(self._place(block, imports)))
+        index = sorted_index([spelled(alias) for alias in host.node.names], self.entry.key)
+        # Comments above the first name head all of them.
+        slot = Slot(index, is_below_comments=not index)
+        splices = splicing.insertion(host.brackets(self), slot, self.entry.key.encode())
+        return self.with_splices(*splices)
 
+    def without(self, hits: list[_Item]) -> bytes:
+        own, index = hits[0].statement, hits[0].index
+        if len(own.node.names) > 1:
+            return self.with_splices(*splicing.removal(own.brackets(self), index))
+        self.check_lines(own.node)
+        return self.with_splices(self._removal(own))
 
-# ---- reading -------------------------------------------------------------------------------------
+    def _refuse_other(self) -> None:
+        """Refuse a name that another import binds; two plain imports may share their package."""
+        entry = self.entry
+        if entry.key == "*":
+            return
+        bound = entry.key.split(" as ")[-1]
+        for statement in self.imports:
+            for alias in statement.node.names:
+                other = alias.asname or alias.name
+                # `import a.b` and `import a.c` both bind a, to the same package.
+                if not entry.value and not statement.is_from and "." in bound + other:
+                    continue
+                if other.split(".")[0] == bound.split(".")[0]:
+                    reason = f"{other!r} is imported from {statement.module or alias.name!r} here"
+                    raise self.refusal("registry_differs", alias.lineno, reason)
+        if entry.table:
+            return
+        # What a branch defines may be the fallback for this very import.
+        code = [each for each in self.tree.body if not isinstance(each, ast.If | ast.Try)]
+        code = [each for each in code if not isinstance(each, ast.Import | ast.ImportFrom)]
+        line = bindings(ast.Module(code, [])).get(bound.split(".")[0], 0)
+        if line:
+            raise self.refusal("registry_differs", line, f"{bound!r} is defined here")
 
-
-def _present(script: Script) -> int | None:
-    """Return the offset of what imports the entry's name from its module."""
-    entry = script.entry
-    for statement in find_imports(script):
-        if is_of_module(statement, entry):
-            index = index_of(statement, entry.key)
-            # A star brings no private name, and none under another one.
-            if statement.is_star and not entry.key.startswith("_") and " as " not in entry.key:
-                index = 0
-            if index is not None:
-                return script.start(statement.node.names[index])
-    return None
-
-
-def _refuse_other(script: Script) -> None:
-    """Refuse a name that another import binds; two plain imports may share their package."""
-    entry = script.entry
-    if entry.key == "*":
-        return
-    bound = entry.key.split(" as ")[-1]
-    for statement in find_imports(script):
-        for alias in statement.node.names:
-            other = alias.asname or alias.name
-            # `import a.b` and `import a.c` both bind a, to the same package.
-            if not entry.value and not statement.is_from and "." in bound + other:
-                continue
-            if other.split(".")[0] == bound.split(".")[0]:
-                reason = f"{other!r} is imported from {statement.module or alias.name!r} here"
-                raise script.refusal("registry_differs", alias.lineno, reason)
-    if entry.table:
-        return
-    # What a branch defines may be the fallback for this very import.
-    code = [each for each in script.tree.body if not isinstance(each, ast.If | ast.Try)]
-    code = [each for each in code if not isinstance(each, ast.Import | ast.ImportFrom)]
-    line = bindings(ast.Module(code, [])).get(bound.split(".")[0], 0)
-    if line:
-        raise script.refusal("registry_differs", line, f"{bound!r} is defined here")
-
-
-# ---- a name in an import that is there -----------------------------------------------------------
-
-
-def _host(script: Script, imports: Sequence[Import]) -> Import | None:
-    """Return the statement that the name is added to, None where it gets one of its own."""
-    entry = script.entry
-    if not entry.value or entry.key == "*" or _is_one_name_a_line(imports):
+    def _host(self, imports: Sequence[Import]) -> Import | None:
+        """Return the statement that the name is added to, None where it gets one of its own."""
+        entry = self.entry
+        if not entry.value or entry.key == "*" or _is_one_name_a_line(imports):
+            return None
+        # The last statement of a module, since further names went there before.
+        for statement in reversed(imports):
+            row = self.row(statement.node)
+            # isort leaves a statement with that comment alone, and so does this.
+            is_open = not statement.is_star and not _SKIPPED.search(self.raw, row.start, row.end)
+            if is_open and statement.module == entry.value and _mixes(statement, entry.key):
+                return statement
         return None
-    # The last statement of a module, since further names went there before.
-    for statement in reversed(imports):
-        row = script.row(statement.node)
-        # isort leaves a statement with that comment alone, and so does this.
-        is_open = not statement.is_star and not _SKIPPED.search(script.raw, row.start, row.end)
-        if is_open and statement.module == entry.value and _mixes(statement, entry.key):
-            return statement
-    return None
+
+    def _place(self, block: list[ast.stmt], imports: Sequence[Import], own_end: int = 0) -> _Place:
+        """Return where a statement goes among the imports of a block.
+
+        One that is there is left out of them; it ends at ``own_end``.
+        """
+        entry, raw = self.entry, self.raw
+        own = entry.value or entry.key
+        # Siblings above the first definition come first, siblings anywhere second, others of the
+        # same section third.
+        head = _head(block, imports)
+        kept = [each for each in head if each.module != "__future__"]
+        near = [each for each in kept if is_near(self, each)]
+        near = near or [each for each in imports if is_near(self, each)]
+        own_section = section(own, entry.file)
+        same = near or [each for each in kept if section(each.origin, entry.file) == own_section]
+        if same:
+            # Sorted as isort sorts: plain imports before `from` ones, then modules, then names.
+            ranks = [
+                (module_rank(each.origin, each.is_from), natural(spelled(each.node.names[0])))
+                for each in same
+            ]
+            index = sorted_place(ranks, (module_rank(own, bool(entry.value)), natural(entry.key)))
+            rows = tuple(self.row(each.node) for each in same)
+            indent = indent_at(raw, rows[0].start)
+            anchor = same[max(index - 1, 0)].node
+            self.check_lines(anchor)
+            return _Place(rows[0].start, indent, rows, index, near=tuple(near))
+        # The first import of its section: below the sections before it, with a blank line between.
+        lower = [each for each in head if section(each.origin, entry.file) < own_section]
+        if lower:
+            row = self.row(lower[-1].node)
+            return _Place(row.end, indent_at(raw, row.start), blank_above=1)
+        if kept:
+            # Every other import is of a later section.
+            start = self.row(kept[0].node).start
+            indent = indent_at(raw, start)
+            return _Place(attached_comments(raw, start), indent, blank_below=1)
+        return self._first_place(block, own_end)
+
+    def _first_place(self, block: list[ast.stmt], own_end: int) -> _Place:
+        """Return the place of a block's first import: behind the docstring or the file's header."""
+        raw = self.raw
+        if self.entry.table:
+            # A block under a condition has at least one statement, and gets the import at its end.
+            row = self.row(block[-1])
+            return _Place(row.end, indent_at(raw, self.file.start(block[-1])))
+        first = block[0] if block else None
+        if isinstance(first, ast.Expr) and plain_text(first.value) is not None:
+            return _below(raw, line_after(raw, self.file.end(first)), own_end)
+        return _below(raw, _header_end(raw), own_end)
+
+    def _insertion(self, place: _Place) -> Splice:
+        remark = self._remark(_alike(self.entry.key, place.near))
+        line = place.indent + self.text(self.entry).encode() + remark + b"\n"
+        if place.rows:
+            return insert_row(self.raw, place.rows, place.index, line, 0)
+        lines = b"\n" * place.blank_above + line + b"\n" * place.blank_below
+        return insert_lines(self.raw, place.offset, lines)
+
+    def _remark(self, near: Sequence[Import]) -> bytes:
+        """Return the comment that every sibling carries against linters, as `# noqa: F401`."""
+        remarks: set[bytes] = set()
+        for statement in near:
+            row = self.row(statement.node)
+            found = _COMMENT.search(self.raw, row.start, row.end)
+            remarks.add(found[0].rstrip() if found else b"")
+        # One sibling without the remark is enough to leave it out.
+        if len(remarks) != 1:
+            return b""
+        remark = remarks.pop()
+        return b"  " + remark if _REMARK.match(remark) else b""
+
+    def _removal(self, own: Import) -> Splice:
+        """Take a statement away with the blank lines that were added with it."""
+        raw, row = self.raw, self.row(own.node)
+        # A block without a statement is no Python; one at the top of a file may be empty.
+        if len(own.block) == 1 and self.entry.table:
+            return Splice(self.file.start(own.node), self.file.end(own.node), b"pass")
+        others = [each for each in self.imports if each.block is own.block and each is not own]
+        block = [each for each in own.block if each is not own.node]
+        place = self._place(block, others, row.end)
+        start = blank_lines_above(raw, row.start, place.blank_above)
+        end = blank_lines_below(raw, row.end, place.blank_below)
+        return delete_lines(raw, start, end)
 
 
 def _mixes(statement: Import, key: str) -> bool:
@@ -251,70 +289,11 @@ def _is_one_name_a_line(imports: Sequence[Import]) -> bool:
     return len(set(lone)) < len(lone)
 
 
-# ---- a statement of its own ----------------------------------------------------------------------
-
-
-def _place(
-    script: Script, block: list[ast.stmt], imports: Sequence[Import], own_end: int = 0
-) -> _Place:
-    """Return where a statement goes among the imports of a block.
-
-    One that is there is left out of them; it ends at ``own_end``.
-    """
-    entry, raw = script.entry, script.raw
-    own = entry.value or entry.key
-    # Siblings above the first definition come first, siblings anywhere second, others of the same
-    # section third.
-    head = _head(block, imports)
-    kept = [each for each in head if each.module != "__future__"]
-    near = [each for each in kept if is_near(script, each)]
-    near = near or [each for each in imports if is_near(script, each)]
-    own_section = section(own, entry.file)
-    same = near or [each for each in kept if section(each.origin, entry.file) == own_section]
-    if same:
-        # Sorted as isort sorts: plain imports before `from` ones, then modules, then names.
-        ranks = [
-            (module_rank(each.origin, each.is_from), natural(spelled(each.node.names[0])))
-            for each in same
-        ]
-        index = sorted_place(ranks, (module_rank(own, bool(entry.value)), natural(entry.key)))
-        rows = tuple(script.row(each.node) for each in same)
-        indent = indent_at(raw, rows[0].start)
-        anchor = same[max(index - 1, 0)].node
-        if not script.owns_lines(anchor):
-            raise script.refusal("registry_computed", anchor.lineno, SHARED_LINE)
-        return _Place(rows[0].start, indent, rows, index, near=tuple(near))
-    # The first import of its section: below the sections before it, with a blank line between.
-    lower = [each for each in head if section(each.origin, entry.file) < own_section]
-    if lower:
-        row = script.row(lower[-1].node)
-        return _Place(row.end, indent_at(raw, row.start), blank_above=1)
-    if kept:
-        # Every other import is of a later section.
-        start = script.row(kept[0].node).start
-        indent = indent_at(raw, start)
-        return _Place(attached_comments(raw, start), indent, blank_below=1)
-    return _first_place(script, block, own_end)
-
-
 def _head(block: list[ast.stmt], imports: Sequence[Import]) -> list[Import]:
     """Return the imports above the first definition, or all of them where none is there."""
     lines = [each.lineno for each in block if hasattr(each, "decorator_list")]
     first = min(lines, default=0)
     return [each for each in imports if not first or each.node.lineno < first] or list(imports)
-
-
-def _first_place(script: Script, block: list[ast.stmt], own_end: int) -> _Place:
-    """Return the place of a block's first import: behind the docstring or the file's header."""
-    raw = script.raw
-    if script.entry.table:
-        # A block under a condition has at least one statement, and gets the import at its end.
-        row = script.row(block[-1])
-        return _Place(row.end, indent_at(raw, script.start(block[-1])))
-    first = block[0] if block else None
-    if isinstance(first, ast.Expr) and plain_text(first.value) is not None:
-        return _below(raw, line_after(raw, script.end(first)), own_end)
-    return _below(raw, _header_end(raw), own_end)
 
 
 def _below(raw: bytes, offset: int, own_end: int) -> _Place:
@@ -339,45 +318,8 @@ def _header_end(raw: bytes) -> int:
     return offset if not raw[offset : line_after(raw, offset)].strip() else fixed
 
 
-def _insertion(script: Script, place: _Place) -> Splice:
-    remark = _remark(script, _alike(script.entry.key, place.near))
-    line = place.indent + text_to_add(script.entry).encode() + remark + b"\n"
-    if place.rows:
-        return insert_row(script.raw, place.rows, place.index, line, 0)
-    lines = b"\n" * place.blank_above + line + b"\n" * place.blank_below
-    return insert_lines(script.raw, place.offset, lines)
-
-
 def _alike(key: str, near: Sequence[Import]) -> Sequence[Import]:
     """Return the siblings that import the same name under another, where the key does so."""
     name, _, renamed = key.partition(" as ")
     rows = [each for each in near if any(a.asname and a.name == name for a in each.node.names)]
     return rows if renamed and rows else near
-
-
-def _remark(script: Script, near: Sequence[Import]) -> bytes:
-    """Return the comment that every sibling carries against linters, as `# noqa: F401`."""
-    remarks: set[bytes] = set()
-    for statement in near:
-        row = script.row(statement.node)
-        found = _COMMENT.search(script.raw, row.start, row.end)
-        remarks.add(found[0].rstrip() if found else b"")
-    # One sibling without the remark is enough to leave it out.
-    if len(remarks) != 1:
-        return b""
-    remark = remarks.pop()
-    return b"  " + remark if _REMARK.match(remark) else b""
-
-
-def _removal(script: Script, own: Import, imports: Sequence[Import]) -> Splice:
-    """Take a statement away with the blank lines that were added with it."""
-    raw, row = script.raw, script.row(own.node)
-    # A block without a statement is no Python; one at the top of a file may be empty.
-    if len(own.block) == 1 and script.entry.table:
-        return Splice(script.start(own.node), script.end(own.node), b"pass")
-    others = [each for each in imports if each.block is own.block and each is not own]
-    block = [each for each in own.block if each is not own.node]
-    place = _place(script, block, others, row.end)
-    start = blank_lines_above(raw, row.start, place.blank_above)
-    end = blank_lines_below(raw, row.end, place.blank_below)
-    return delete_lines(raw, start, end)

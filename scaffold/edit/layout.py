@@ -7,7 +7,7 @@ Offsets count in the UTF-8 text of `scaffold.edit.source.Source.raw`; a line end
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 NEWLINE = re.compile(rb"\r\n|\n|\r")
@@ -28,6 +28,40 @@ class Splice:
     start: int
     end: int
     text: bytes = b""
+
+
+@dataclass(frozen=True)
+class Element:
+    """One of several parts between commas; ``comma`` is the offset of the comma behind it."""
+
+    start: int
+    end: int
+    comma: int | None
+
+    @property
+    def after(self) -> int:
+        """The offset behind the element and its comma."""
+        return self.end if self.comma is None else self.comma + 1
+
+
+@dataclass(frozen=True)
+class Brackets:
+    """Elements in brackets: ``inside`` is the offset behind the opening one, ``close`` the other's.
+
+    Args:
+        is_bare: Whether elements get no lines of their own, mostly for want of brackets.
+    """
+
+    raw: bytes
+    inside: int
+    close: int
+    items: Sequence[Element]
+    is_bare: bool = False
+
+    @property
+    def unit(self) -> bytes:
+        """One step of indentation."""
+        return b"\t" if re.search(rb"^\t", self.raw, re.MULTILINE) else b"    "
 
 
 def spliced(raw: bytes, splices: Iterable[Splice]) -> bytes:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from scaffold.edit.entry import Entry
 from scaffold.edit.ordering import ORDERS
 from scaffold.edit.refusal import Context
+from scaffold.edit.table import Keyed, Table
 
 # A line and its end, empty at the end of the file.
 _ROW = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
@@ -112,14 +115,31 @@ def read_text(data: bytes, context: Context) -> Text:
     return Text(bom, lines, ends)
 
 
-def require_one_line(entry: Entry, context: Context) -> None:
-    """Check that key and value fit on a line of text.
+K = TypeVar("K", bound=Keyed)
 
-    Raises:
-        RegistryError: One of them holds a line break or a control character, or the key is empty.
-    """
-    if not entry.key.strip() or _CONTROL.search(entry.key + entry.value):
-        raise context.refusal("registry_computed", 0, "the entry has more than one line")
+
+class Lines(Table[K]):
+    """A registry in a file that is no Python, of which whole lines come and go."""
+
+    def read(self) -> Sequence[K]:
+        self.file = read_text(self.data, self.context)
+        return self.find()
+
+    @abstractmethod
+    def find(self) -> Sequence[K]:
+        """Return the items, in the order of the file."""
+
+    def is_comment(self, line: int) -> bool:
+        """Return whether a line is a comment on its own, which may head items."""
+        return self.file.lines[line].lstrip().startswith("#")
+
+    def line_for(self, spans: Sequence[Span], index: int, start: int) -> int:
+        """Return the line in front of which a new item goes; see `line_for`."""
+        return line_for(spans, index, start, self.is_comment)
+
+    def check_entry(self) -> None:
+        if not self.entry.key.strip() or _CONTROL.search(self.entry.key + self.entry.value):
+            raise self.refusal("registry_computed", 0, "the entry has more than one line")
 
 
 @dataclass(frozen=True)

@@ -16,207 +16,210 @@ import ast
 import keyword
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scaffold.edit.address import Part, find_parts, is_dead
 from scaffold.edit.entry import Entry
 from scaffold.edit.forms import Item, Literal, read_literal
-from scaffold.edit.layout import line_at, spliced
+from scaffold.edit.layout import spliced
 from scaffold.edit.placing import find_slot, similarity_of
-from scaffold.edit.python_file import (
-    PythonFile,
-    parse_expression,
-    read_python,
-    same_expression,
-)
-from scaffold.edit.refusal import Context
-from scaffold.edit.shapes import Edit
+from scaffold.edit.python_file import parse_expression, read_python, same_expression
 from scaffold.edit.splicing import LayoutError, insertion, removal
+from scaffold.edit.table import Table
 from scaffold.errors import RegistryError
 
 _SHAPES = {"dict": "dictionary literal", "list": "list, tuple or set literal"}
 
 
 @dataclass(frozen=True)
-class _Registry:
-    """What a file says about a registry.
+class _Item:
+    """One entry: in a literal at an index, or added by a call, which is in none."""
 
-    Args:
-        literals: Its parts that are literals, each with the statement it stands in.
-        loose: Single items that calls add to it.
-    """
-
-    file: PythonFile
-    context: Context
-    literals: tuple[tuple[Part, Literal], ...]
-    loose: tuple[Part, ...]
+    key: str | None
+    value: str | None
+    part: Part
+    literal: Literal | None = None
+    index: int = 0
 
     @property
-    def items(self) -> list[Item]:
-        return [item for _, literal in self.literals for item in literal.items]
+    def item(self) -> Item | None:
+        """The entry in its literal."""
+        return None if self.literal is None else self.literal.items[self.index]
 
 
-def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Return the registry's keys with their values; a value that is no plain string is None.
+class Literals(Table[_Item]):
+    """The entries in all literals that make up a registry, and those that calls add to it."""
 
-    Keys are contents of strings, or source text where the entry's `code` names "key"; others are
-    left out. The values of a shape that has keys only are empty.
-
-    Raises:
-        RegistryError: The registry is missing, or is no literal.
-    """
-    registry = _locate(data, entry, Context(entry.file, entry.table))
-    entries = {item.key: _value(item, entry) for item in registry.items if item.key is not None}
-    for part in registry.loose:
-        key = _key(part.value, entry)
-        if key is not None:
-            entries[key] = ""
-    return entries
-
-
-def has_entry(data: bytes, entry: Entry) -> bool:
-    """Return whether the entry is there, with this very value; code is compared as syntax.
-
-    Raises:
-        RegistryError: The registry is missing, or is no literal.
-    """
-    registry = _locate(data, entry, Context(entry.file, entry.table))
-    found = _found(registry, entry)
-    if not found:
-        return any(_key(part.value, entry) == entry.key for part in registry.loose)
     # Of two equal keys Python keeps the last.
-    return _matches(found[-1], entry)
+    last_decides = True
 
+    @staticmethod
+    def text(entry: Entry) -> str:
+        # No file is at hand here, so the quotation marks are those of most code.
+        key, value = _source(entry, "key", '"'), _source(entry, "value", '"')
+        return f"{key}," if entry.shape == "list" else f"{key}: {value},"
 
-def text_to_add(entry: Entry) -> str:
-    """Return the line that a person would add by hand."""
-    # No file is at hand here, so the quotation marks are those of most code.
-    key, value = _source(entry, "key", '"'), _source(entry, "value", '"')
-    return f"{key}," if entry.shape == "list" else f"{key}: {value},"
+    def read(self) -> list[_Item]:
+        entry = self.entry
+        self.file = read_python(self.data, self.context)
+        try:
+            parts = find_parts(self.file.tree, entry.table)
+        except SyntaxError as error:
+            reason = f"{entry.table!r} is not an address"
+            raise self.refusal("registry_missing", 0, reason) from error
+        self._check_parts(parts)
+        values = [(p, p.value) for p in parts if p.value and p.how in ("assigned", "grown")]
+        found = [(part, read_literal(self.file, value, entry.shape)) for part, value in values]
+        self.literals = [(part, self._with_keys(each)) for part, each in found if each is not None]
+        if not self.literals:
+            reason = f"{entry.table} is not a {_SHAPES[entry.shape]}"
+            raise self.refusal("registry_computed", parts[0].line, reason)
+        return [*self._in_literals(), *self._in_calls(parts)]
 
+    def _in_literals(self) -> Iterator[_Item]:
+        for part, literal in self.literals:
+            for index, item in enumerate(literal.items):
+                value = "" if self.entry.shape == "list" else _text(item.value_node)
+                yield _Item(item.key, value, part, literal, index)
 
-def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Add an entry in its place; see `scaffold.edit.placing`.
+    def _in_calls(self, parts: Sequence[Part]) -> Iterator[_Item]:
+        for part in parts:
+            if part.how == "extended":
+                yield _Item(_key(part.value, self.entry), "", part)
 
-    Args:
-        data: The file's bytes.
-        entry: What to add.
+    def _check_parts(self, parts: Sequence[Part]) -> None:
+        file, table = self.file, self.entry.table
+        bound = [part for part in parts if part.how in ("assigned", "unpacked")]
+        imported = [part for part in parts if part.how == "imported"]
+        if not parts and file.unread_line:
+            reason = f"{table} was not found; this statement is newer than the running Python reads"
+            raise self.refusal("registry_syntax", file.unread_line, reason)
+        if not bound and imported:
+            reason = f"{table} is imported here; name the file that assigns it"
+            raise self.refusal("registry_missing", imported[0].line, reason)
+        if not parts:
+            raise self.refusal("registry_missing", 0, f"no assignment to {table} was found")
+        dead = [part for part in bound if is_dead(file.tree, part.line)]
+        if dead:
+            reason = (
+                f"{table} is under a condition that is never true: an entry would have no effect"
+            )
+            raise self.refusal("registry_computed", dead[0].line, reason)
+        if len(bound) > 1:
+            raise self.refusal("registry_computed", bound[-1].line, f"{table} is assigned twice")
+        # `TABLE |= OTHER` may replace what the literal holds.
+        grown = [part for part in parts if part.how == "grown" and self.entry.shape == "dict"]
+        if grown:
+            raise self.refusal("registry_computed", grown[-1].line, f"{table} grows here")
 
-    Returns:
-        The new bytes; the same bytes where the entry is there already.
+    def _with_keys(self, literal: Literal) -> Literal:
+        entry = self.entry
+        items: list[Item] = []
+        for item in literal.items:
+            key = _key(item.key_node, entry)
+            # A computed key may be the one that is to be added, so that its entry would be hidden.
+            if key is None and entry.shape == "dict" and not _is_apart(item.key_node):
+                line = self.file.line(item.start)
+                reason = f"{entry.table} has a key that is not a plain string"
+                raise self.refusal("registry_computed", line, reason)
+            items.append(replace(item, key=key))
+        return replace(literal, items=tuple(items))
 
-    Raises:
-        RegistryError: The edit is not safe; the hint holds the line to add by hand.
-    """
-    context = Context(entry.file, entry.table, text_to_add(entry))
-    registry = _locate(data, entry, context)
-    present = _present_line(registry, entry)
-    if present:
-        return Edit(data, present)
-    # Among several parts first the part, then the place in it; text and quotes are that part's own.
-    literal = _best_literal(registry, entry)
-    text = _entry_text(literal, entry, context)
-    slot = find_slot(literal, entry)
-    try:
-        splices = insertion(literal, slot, text.encode("utf-8"))
-        edited = registry.file.source.with_raw(spliced(literal.raw, splices))
-    except (LayoutError, UnicodeEncodeError) as error:
-        encoding = f"the file's encoding, {registry.file.source.encoding}, cannot hold the entry"
-        reason = str(error) if isinstance(error, LayoutError) else encoding
-        line = line_at(literal.raw, literal.inside)
-        raise context.refusal("registry_computed", line, reason) from error
-    return Edit(edited, _verified_line(registry, edited, entry))
+    def line(self, item: _Item) -> int:
+        return item.part.line if item.item is None else self.file.line(item.item.start)
 
+    def hit(self) -> _Item | None:
+        hits = self.hits()
+        # What a call adds is there, whatever the literals hold.
+        return next((each for each in hits if each.literal is None), super().hit())
 
-def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Take an entry back, whatever its value; what `add_entry` made of a file is undone.
+    def matches(self, item: _Item) -> bool:
+        node = item.item.value_node if item.item is not None else None
+        if "value" not in self.entry.code or self.entry.shape == "list" or node is None:
+            return item.value == ("" if self.entry.shape == "list" else self.entry.value)
+        return same_expression(node, _parsed(self.entry, "value"))
 
-    Raises:
-        RegistryError: The registry is missing, or is no literal, or the entry is no part of one.
-    """
-    context = Context(entry.file, entry.table)
-    # A key may be in a list several times, and each removal moves the places of the others.
-    while True:
-        registry = _locate(data, entry, context)
-        for part in registry.loose:
-            if _key(part.value, entry) == entry.key:
-                reason = f"a call adds {entry.key!r}; remove the statement yourself"
-                raise context.refusal("registry_computed", part.line, reason)
-        hit = _first_hit(registry, entry)
-        if hit is None:
-            return data
-        literal, index = hit
+    def differs(self, item: _Item) -> str:
+        assert item.literal is not None
+        node = item.literal.items[item.index].value_node
+        assert node is not None
+        # What would be added by hand is written as its neighbours are.
+        self.context = replace(self.context, entry=f"{self._entry_text(item.literal)},")
+        return f"{self.entry.key!r} already means {self.file.text(node)}"
+
+    def with_entry(self) -> bytes:
+        # Among several parts first the part, then the place in it; text and quotes are its own.
+        literal = self._best_literal()
+        text, slot = self._entry_text(literal), find_slot(literal, self.entry)
+        source = self.file.source
+        try:
+            splices = insertion(literal, slot, text.encode("utf-8"))
+            return source.with_raw(spliced(literal.raw, splices))
+        except (LayoutError, UnicodeEncodeError) as error:
+            encoding = f"the file's encoding, {source.encoding}, cannot hold the entry"
+            reason = str(error) if isinstance(error, LayoutError) else encoding
+            line = self.file.line(literal.inside)
+            raise self.refusal("registry_computed", line, reason) from error
+
+    def _best_literal(self) -> Literal:
+        key, value, near = self.entry.key, self.entry.value, self.entry.near
+        for _, literal in self.literals:
+            if near and any(item.key == near for item in literal.items):
+                return literal
+        plain = [literal for part, literal in self.literals if not part.is_conditional]
+        # `max` keeps the first of equals, as a rule the part that is assigned.
+        literals = plain or [literal for _, literal in self.literals]
+        return max(literals, key=lambda each: similarity_of(each.items, key, value))
+
+    def _entry_text(self, literal: Literal) -> str:
+        """Return the entry's text in the form of a literal, without comma."""
+        entry = self.entry
+        quote = _quote(literal)
+        key, value = _source(entry, "key", quote), _source(entry, "value", quote)
+        if literal.kind == "keywords":
+            name = ast.literal_eval(key) if _is_string(key) else ""
+            # dict(a=1) takes names alone for keys; the others would be a syntax error.
+            if not name.isidentifier() or keyword.iskeyword(name):
+                reason = f"{entry.table} has keywords for keys, and {entry.key!r} can be none"
+                context = replace(self.context, entry=f"**{{{key}: {value}}},")
+                raise context.refusal("registry_computed", self.file.line(literal.inside), reason)
+            return f"{name}={value}"
+        if literal.kind == "pairs":
+            first = literal.items[0].start if literal.items else 0
+            opening, closing = "[]" if literal.raw[first : first + 1] == b"[" else "()"
+            return f"{opening}{key}, {value}{closing}"
+        return key if entry.shape == "list" else f"{key}: {value}"
+
+    def said(self, without: _Item | None = None) -> object:
+        """Return the other entries, compared as syntax, in their order."""
+        own = self.entry.key if without is not None else None
+        items = (item for _, literal in self.literals for item in literal.items)
+        return [
+            [ast.dump(node) for node in (item.key_node, item.value_node) if node is not None]
+            for item in items
+            if own is None or item.key != own
+        ]
+
+    def unsound(self) -> tuple[int, str]:
+        reason = f"the layout of {self.entry.table} leaves no safe place for a line"
+        return self.literals[0][0].line, reason
+
+    def without(self, hits: list[_Item]) -> bytes:
+        for item in hits:
+            if item.literal is None:
+                reason = f"a call adds {self.entry.key!r}; remove the statement yourself"
+                raise self.refusal("registry_computed", item.part.line, reason)
+        literal, index = hits[0].literal, hits[0].index
+        assert literal is not None
         try:
             splices = removal(literal, index)
         except LayoutError as error:
-            line = line_at(literal.raw, literal.items[index].start)
-            reason = f"{entry.key!r} cannot be taken out: {error}"
-            raise context.refusal("registry_computed", line, reason) from error
-        data = registry.file.source.with_raw(spliced(literal.raw, splices))
-
-
-# ---- finding the literals ------------------------------------------------------------------------
-
-
-def _locate(data: bytes, entry: Entry, context: Context) -> _Registry:
-    file = read_python(data, context)
-    try:
-        parts = find_parts(file.tree, entry.table)
-    except SyntaxError as error:
-        raise context.refusal(
-            "registry_missing", 0, f"{entry.table!r} is not an address"
-        ) from error
-    _check_parts(parts, file, entry, context)
-    literals: list[tuple[Part, Literal]] = []
-    for part in parts:
-        if part.value is not None and part.how in ("assigned", "grown"):
-            literal = read_literal(file, part.value, entry.shape)
-            if literal is not None:
-                literals.append((part, _with_keys(literal, entry, context)))
-    if not literals:
-        line = parts[0].line
-        reason = f"{context.table} is not a {_SHAPES[entry.shape]}"
-        raise context.refusal("registry_computed", line, reason)
-    loose = tuple(part for part in parts if part.how == "extended")
-    return _Registry(file, context, tuple(literals), loose)
-
-
-def _check_parts(parts: Sequence[Part], file: PythonFile, entry: Entry, context: Context) -> None:
-    table = context.table
-    bound = [part for part in parts if part.how in ("assigned", "unpacked")]
-    imported = [part for part in parts if part.how == "imported"]
-    if not parts and file.unread_line:
-        reason = f"{table} was not found; this statement is newer than the running Python reads"
-        raise context.refusal("registry_syntax", file.unread_line, reason)
-    if not bound and imported:
-        reason = f"{table} is imported here; name the file that assigns it"
-        raise context.refusal("registry_missing", imported[0].line, reason)
-    if not parts:
-        raise context.refusal("registry_missing", 0, f"no assignment to {table} was found")
-    dead = [part for part in bound if is_dead(file.tree, part.line)]
-    if dead:
-        reason = f"{table} is under a condition that is never true: an entry would have no effect"
-        raise context.refusal("registry_computed", dead[0].line, reason)
-    if len(bound) > 1:
-        raise context.refusal("registry_computed", bound[-1].line, f"{table} is assigned twice")
-    # `TABLE |= OTHER` may replace what the literal holds.
-    grown = [part for part in parts if part.how == "grown" and entry.shape == "dict"]
-    if grown:
-        raise context.refusal("registry_computed", grown[-1].line, f"{table} grows here")
-
-
-def _with_keys(literal: Literal, entry: Entry, context: Context) -> Literal:
-    items: list[Item] = []
-    for item in literal.items:
-        key = _key(item.key_node, entry)
-        # A computed key may be the one that is to be added, so that its entry would be hidden.
-        if key is None and entry.shape == "dict" and not _is_apart(item.key_node):
-            line = line_at(literal.raw, item.start)
-            reason = f"{context.table} has a key that is not a plain string"
-            raise context.refusal("registry_computed", line, reason)
-        items.append(replace(item, key=key))
-    return replace(literal, items=tuple(items))
+            reason = f"{self.entry.key!r} cannot be taken out: {error}"
+            raise self.refusal("registry_computed", self.line(hits[0]), reason) from error
+        data = self.file.source.with_raw(spliced(literal.raw, splices))
+        # A key may be in a list several times, and each removal moves the places of the others.
+        return type(self)(data, self.entry, self.by_hand).removed()
 
 
 def _is_apart(key: ast.expr | None) -> bool:
@@ -227,32 +230,19 @@ def _is_apart(key: ast.expr | None) -> bool:
     return key is None or isinstance(key, ast.Tuple)
 
 
-# ---- keys and values -----------------------------------------------------------------------------
-
-
 def _key(node: ast.expr | None, entry: Entry) -> str | None:
     """Return an expression as a key, spelled as the entry's own where it is the same."""
     if node is None:
         return None
     if "key" not in entry.code:
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        return str(node.value) if isinstance(node, ast.Constant) and is_text else None
+        return _text(node)
     return entry.key if same_expression(node, _parsed(entry, "key")) else ast.unparse(node)
 
 
-def _value(item: Item, entry: Entry) -> str | None:
-    if entry.shape == "list":
-        return ""
-    node = item.value_node
+def _text(node: ast.expr | None) -> str | None:
+    """Return the content of a string, None for anything else."""
     is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
     return str(node.value) if isinstance(node, ast.Constant) and is_text else None
-
-
-def _matches(item: Item, entry: Entry) -> bool:
-    if "value" not in entry.code or entry.shape == "list":
-        return _value(item, entry) == ("" if entry.shape == "list" else entry.value)
-    assert item.value_node is not None
-    return same_expression(item.value_node, _parsed(entry, "value"))
 
 
 def _parsed(entry: Entry, part: str) -> ast.expr:
@@ -265,64 +255,6 @@ def _parsed(entry: Entry, part: str) -> ast.expr:
             code="registry_syntax",
             hint=f"change what registers in {entry.table}",
         ) from error
-
-
-def _found(registry: _Registry, entry: Entry) -> list[Item]:
-    return [item for item in registry.items if item.key == entry.key]
-
-
-def _first_hit(registry: _Registry, entry: Entry) -> tuple[Literal, int] | None:
-    for _, literal in registry.literals:
-        for index, item in enumerate(literal.items):
-            if item.key == entry.key:
-                return literal, index
-    return None
-
-
-def _present_line(registry: _Registry, entry: Entry) -> int:
-    """Return the line of an entry that is there, or 0; one of another value is refused."""
-    for part in registry.loose:
-        if _key(part.value, entry) == entry.key:
-            return part.line
-    found = [
-        (literal, item)
-        for _, literal in registry.literals
-        for item in literal.items
-        if item.key == entry.key
-    ]
-    if not found:
-        return 0
-    literal, item = found[-1]
-    line = line_at(literal.raw, item.start)
-    if _matches(item, entry):
-        return line
-    assert item.value_node is not None
-    reason = f"{entry.key!r} already means {literal.file.text(item.value_node)}"
-    text = _entry_text(literal, entry, registry.context)
-    context = replace(registry.context, entry=f"{text},")
-    raise context.refusal("registry_differs", line, reason)
-
-
-# ---- the entry's text ----------------------------------------------------------------------------
-
-
-def _entry_text(literal: Literal, entry: Entry, context: Context) -> str:
-    quote = _quote(literal)
-    key, value = _source(entry, "key", quote), _source(entry, "value", quote)
-    if literal.kind == "keywords":
-        name = ast.literal_eval(key) if _is_string(key) else ""
-        # dict(a=1) takes names alone for keys; the others would be a syntax error.
-        if not name.isidentifier() or keyword.iskeyword(name):
-            line = line_at(literal.raw, literal.inside)
-            reason = f"{context.table} has keywords for keys, and {entry.key!r} can be none"
-            context = replace(context, entry=f"**{{{key}: {value}}},")
-            raise context.refusal("registry_computed", line, reason)
-        return f"{name}={value}"
-    if literal.kind == "pairs":
-        first = literal.items[0].start if literal.items else 0
-        opening, closing = "[]" if literal.raw[first : first + 1] == b"[" else "()"
-        return f"{opening}{key}, {value}{closing}"
-    return key if entry.shape == "list" else f"{key}: {value}"
 
 
 def _source(entry: Entry, part: str, quote: str) -> str:
@@ -339,8 +271,7 @@ def _source(entry: Entry, part: str, quote: str) -> str:
 
 
 def _is_string(source: str) -> bool:
-    node = parse_expression(source)
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return _text(parse_expression(source)) is not None
 
 
 def _quoted(text: str, quote: str) -> str:
@@ -372,39 +303,3 @@ def _mark(literal: Literal, node: ast.AST | None) -> str:
     # A prefix such as `r` or `rb` comes before the mark.
     found = re.compile(rb"[a-zA-Z]*(\"\"\"|'''|\"|')").match(literal.raw, start)
     return found[1].decode() if found else ""
-
-
-# ---- choosing the part, and making sure ----------------------------------------------------------
-
-
-def _best_literal(registry: _Registry, entry: Entry) -> Literal:
-    for _, literal in registry.literals:
-        if entry.near and any(item.key == entry.near for item in literal.items):
-            return literal
-    plain = [literal for part, literal in registry.literals if not part.is_conditional]
-    literals = plain or [literal for _, literal in registry.literals]
-    # `max` keeps the first of equals, as a rule the part that is assigned.
-    return max(literals, key=lambda each: similarity_of(each.items, entry.key, entry.value))
-
-
-def _verified_line(before: _Registry, edited: bytes, entry: Entry) -> int:
-    """Return the line of the new entry, after a look whether it is all that changed.
-
-    Raises:
-        RegistryError: More changed, so that the literal is none to edit.
-    """
-    after = _locate(edited, entry, before.context)
-    found = _found(after, entry)
-    rest = [item for item in after.items if item.key != entry.key]
-    # The other entries are compared as syntax, in their order, with those before the edit.
-    is_sound = len(found) == 1 and _matches(found[0], entry)
-    if not is_sound or list(map(_dumped, rest)) != list(map(_dumped, before.items)):
-        line = before.literals[0][0].line
-        reason = f"the layout of {entry.table} leaves no safe place for a line"
-        raise before.context.refusal("registry_computed", line, reason)
-    return line_at(after.file.raw, found[0].start)
-
-
-def _dumped(item: Item) -> str:
-    nodes = (item.key_node, item.value_node)
-    return ": ".join(ast.dump(node) if node is not None else "" for node in nodes)

@@ -6,9 +6,12 @@ Lines in code fences, comments, raw HTML and front matter are no text, whatever 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from scaffold.edit.lines import Text
+from scaffold.edit.lines import Lines, Text, read_text
+from scaffold.edit.table import Keyed
 
 # "```" or "~~~", in a quotation too; behind backticks no further backtick may follow on the line.
 _FENCE = re.compile(r"[ \t]*(?:>[ ]?)*[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
@@ -82,6 +85,37 @@ def content(text: str) -> str:
 def visible(text: str) -> str:
     """Return what a reader sees of a text with links, code and emphasis; lists sort by it."""
     return content(re.sub(r"[`*]", "", _LINK.sub(r"\1", text)))
+
+
+K = TypeVar("K", bound=Keyed)
+
+
+class Markdown(Lines[K]):
+    """A registry in a page, whose texts are compared without escapes."""
+
+    def read(self) -> Sequence[K]:
+        self.file = read_text(self.data, self.context)
+        self.page = read_page(self.file)
+        return self.find()
+
+    def is_comment(self, line: int) -> bool:
+        return False
+
+    def matches(self, item: K) -> bool:
+        return content(item.value or "") == content(self.entry.value)
+
+    def hits(self) -> list[K]:
+        wanted = content(self.entry.key)
+        return [item for item in self.items if content(item.key or "") == wanted]
+
+    def entries(self) -> dict[str, str | None]:
+        return {content(key): content(value or "") for key, value in super().entries().items()}
+
+    def differs(self, item: K) -> str:
+        return f"{self.entry.key!r} means {item.value!r}"
+
+    def unsound(self) -> tuple[int, str]:
+        return self.line(self.items[0]) if self.items else 0, "the edited page reads differently"
 
 
 def _text_lines(lines: tuple[str, ...]) -> tuple[bool, ...]:

@@ -16,17 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.lines import (
-    Span,
-    Text,
-    context_of,
-    line_for,
-    list_index,
-    read_text,
-    require_one_line,
-)
-from scaffold.edit.refusal import Context
-from scaffold.edit.shapes import Edit
+from scaffold.edit.lines import Lines, Span, list_index
 
 # A pattern ends at a space without a backslash; `#` begins a comment unless it is inside a word.
 _RULE = re.compile(
@@ -41,145 +31,127 @@ _WILD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class _Line:
-    """A line with a pattern; ``column`` is where its owners begin, 0 where it has none."""
+    """A pattern with its owners; ``column`` is where these begin, 0 where it has none."""
 
+    key: str
+    value: str
     number: int
-    pattern: str
-    owners: tuple[str, ...]
     column: int
 
 
-@dataclass(frozen=True)
-class _File:
-    text: Text
-    rules: tuple[_Line, ...]
-    start: int
+class Owners(Lines[_Line]):
+    """The patterns of a file, or of one of its sections."""
 
-    def find(self, entry: Entry) -> list[_Line]:
-        return [rule for rule in self.rules if rule.pattern == entry.key]
+    last_decides = True
 
+    @staticmethod
+    def text(entry: Entry) -> str:
+        return f"{_escaped(entry.key)} {' '.join(entry.value.split())}".rstrip()
 
-def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Return the patterns with their owners; of a repeated pattern the last line counts."""
-    rules = _locate(data, entry, context_of(entry)).rules
-    return {rule.pattern: " ".join(rule.owners) for rule in rules}
+    def find(self) -> list[_Line]:
+        text, entry = self.file, self.entry
+        heads = [n for n, line in enumerate(text.lines) if _SECTION.match(line)]
+        # Lines above the first section belong to none.
+        start, stop = 0, heads[0] if heads else len(text.lines)
+        if entry.table:
+            names = [(_SECTION.match(text.lines[n]) or [""] * 2)[1] for n in heads]
+            if names.count(entry.table) != 1:
+                reason = f"there is not exactly one section {entry.table!r}"
+                raise self.refusal("registry_missing", 0, reason)
+            at = names.index(entry.table)
+            start, stop = heads[at] + 1, [*heads, len(text.lines)][at + 1]
+        rules = [rule for n in range(start, stop) if (rule := _read_line(n, text.lines[n]))]
+        head = start
+        while head < stop and text.lines[head].lstrip().startswith("#"):
+            head += 1
+        # Without rules a line goes below the comments at the head; with rules these stay theirs.
+        self.start = start if rules else head
+        return rules
 
+    def line(self, item: _Line) -> int:
+        return item.number + 1
 
-def has_entry(data: bytes, entry: Entry) -> bool:
-    """Return whether the last line of this pattern names exactly these owners."""
-    hits = _locate(data, entry, context_of(entry)).find(entry)
-    return bool(hits) and _matches(hits[-1], entry)
+    def matches(self, item: _Line) -> bool:
+        return item.value.split() == self.entry.value.split()
 
+    def differs(self, item: _Line) -> str:
+        return f"{self.entry.key!r} belongs to {item.value or 'nobody'}"
 
-def text_to_add(entry: Entry) -> str:
-    """Return the line without alignment."""
-    return f"{_escaped(entry.key)} {' '.join(entry.value.split())}".rstrip()
+    def check_entry(self) -> None:
+        super().check_entry()
+        # GitHub has no `!`, `[` begins a section, and a backslash would escape what follows it.
+        if re.search(r"^!|^\[|\\", self.entry.key) or "#" in self.entry.value:
+            raise self.refusal("registry_computed", 0, f"{self.entry.key!r} is not a pattern")
 
+    def with_entry(self) -> bytes:
+        # The last match decides: the place of a line is part of its meaning, and sorting is not
+        # free.
+        index = self._index()
+        spans = [Span(rule.number, rule.number) for rule in self.items]
+        line = self.line_for(spans, index, self.start)
+        folders = [_folder(rule.key) for rule in self.items[max(index - 1, 0) : index + 1]]
+        if len(folders) == 2 and folders[0] != _folder(self.entry.key) == folders[1]:
+            line = self.items[index].number  # its group begins below the comment above it
+        return self.file.with_line(line, self._written(index))
 
-def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Add a line where it decides about the files of its pattern and about no others."""
-    context = context_of(entry, text_to_add(entry))
-    require_one_line(entry, context)
-    # GitHub has no `!`, `[` begins a section, and a backslash would escape what follows it.
-    if re.search(r"^!|^\[|\\", entry.key) or "#" in entry.value:
-        raise context.refusal("registry_computed", 0, f"{entry.key!r} is not a pattern")
-    found = _locate(data, entry, context)
-    for rule in found.find(entry)[-1:]:
-        if _matches(rule, entry):
-            return Edit(data, rule.number + 1)
-        reason = f"{entry.key!r} belongs to {' '.join(rule.owners) or 'nobody'}"
-        raise context.refusal("registry_differs", rule.number + 1, reason)
-    # The last match decides: the place of a line is part of its meaning, and sorting is not free.
-    index = _index(found, entry.key, context)
-    spans = [Span(rule.number, rule.number) for rule in found.rules]
-    lines = found.text.lines
-    line = line_for(spans, index, found.start, lambda at: lines[at].lstrip().startswith("#"))
-    folders = [_folder(rule.pattern) for rule in found.rules[max(index - 1, 0) : index + 1]]
-    if len(folders) == 2 and folders[0] != _folder(entry.key) == folders[1]:
-        line = found.rules[index].number  # its group begins below the comment above it
-    after = found.text.with_line(line, _line(found, index, entry))
-    _check(found, after, index, entry, context)
-    return Edit(after, line + 1)
+    def without(self, hits: list[_Line]) -> bytes:
+        return self.file.without_line(hits[-1].number)
 
+    def said(self, without: _Line | None = None) -> object:
+        return [(rule.key, rule.value) for rule in self.items if rule is not without]
 
-def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Take the last line of the pattern out."""
-    found = _locate(data, entry, context_of(entry))
-    hits = found.find(entry)
-    # A person may have changed the owners since; the pattern is still ours to remove.
-    mine = [rule for rule in hits if _matches(rule, entry)] or hits
-    return found.text.without_line(mine[-1].number) if mine else data
+    def _index(self) -> int:
+        """Return which rule the new one becomes."""
+        rules, pattern = self.items, self.entry.key
+        relations = [_relation(pattern, rule.key) for rule in rules]
+        # The bounds of the new line's place: behind all that covers it, in front of all inside it.
+        first = max((n + 1 for n, each in enumerate(relations) if each == "covers"), default=0)
+        last = min((n for n, each in enumerate(relations) if each == "inside"), default=len(rules))
+        unsure = [n for n, each in enumerate(relations) if each == "unsure"]
+        # No line between them is behind all that covers it and in front of all that it covers.
+        if unsure or first > last:
+            line = rules[unsure[0] if unsure else last].number + 1
+            reason = f"{pattern!r} could change who owns the files of another pattern"
+            raise self.refusal("registry_computed", line, reason)
+        return min(max(self._wished(), first), last)
 
+    def _wished(self) -> int:
+        """Return the place among the patterns of the same folder, or behind the nearest ones."""
+        pattern = self.entry.key
+        folder = _folder(pattern)
+        siblings = [n for n, rule in enumerate(self.items) if _folder(rule.key) == folder]
+        if siblings:
+            names = [self.items[n].key for n in siblings]
+            rank = list_index(names, pattern, least=1)
+            return siblings[rank] if rank < len(siblings) else siblings[-1] + 1
+        # No pattern of the same folder: behind the last of those that share most folders with it.
+        shared = [_shared(_parts(pattern), _parts(rule.key)) for rule in self.items]
+        if not shared or not max(shared):
+            return len(self.items)
+        return len(shared) - shared[::-1].index(max(shared))
 
-def _matches(rule: _Line, entry: Entry) -> bool:
-    return rule.owners == tuple(entry.value.split())
-
-
-# ---- reading -------------------------------------------------------------------------------------
-
-
-def _locate(data: bytes, entry: Entry, context: Context) -> _File:
-    text = read_text(data, context)
-    heads = [n for n, line in enumerate(text.lines) if _SECTION.match(line)]
-    # Lines above the first section belong to none.
-    start, stop = 0, heads[0] if heads else len(text.lines)
-    if entry.table:
-        names = [(_SECTION.match(text.lines[n]) or [""] * 2)[1] for n in heads]
-        if names.count(entry.table) != 1:
-            reason = f"there is not exactly one section {entry.table!r}"
-            raise context.refusal("registry_missing", 0, reason)
-        at = names.index(entry.table)
-        start, stop = heads[at] + 1, [*heads, len(text.lines)][at + 1]
-    rules = [rule for n in range(start, stop) if (rule := _read_line(n, text.lines[n]))]
-    head = start
-    while head < stop and text.lines[head].lstrip().startswith("#"):
-        head += 1
-    # Without rules a line goes below the comments at the head; with rules these stay theirs.
-    return _File(text, tuple(rules), start if rules else head)
+    def _written(self, index: int) -> str:
+        pattern, owners = _escaped(self.entry.key), " ".join(self.entry.value.split())
+        folder = _folder(self.entry.key)
+        siblings = [rule for rule in self.items if _folder(rule.key) == folder and rule.column]
+        siblings = siblings or [rule for rule in self.items[max(index - 1, 0) :][:1] if rule.column]
+        columns = {rule.column for rule in siblings}
+        lines = self.file.lines
+        # The two characters in front of the owners.
+        gaps = [lines[rule.number][rule.column - 2 : rule.column] for rule in siblings]
+        # Columns may be equal by chance; two spaces are there on purpose.
+        if len(columns) == 1 and "  " in gaps and len(pattern) < max(columns):
+            pattern = pattern.ljust(max(columns) - 1)
+        return f"{pattern} {owners}".rstrip()
 
 
 def _read_line(number: int, line: str) -> _Line | None:
     found = _RULE.match(line)
     if found is None or found["pattern"].startswith("#"):
         return None
-    owners = tuple(_COMMENT.sub("", found["rest"]).split())
+    owners = " ".join(_COMMENT.sub("", found["rest"]).split())
     pattern = re.sub(r"\\(.)", r"\1", found["pattern"])
-    return _Line(number, pattern, owners, found.start("rest") if owners else 0)
-
-
-# ---- where a line goes ---------------------------------------------------------------------------
-
-
-def _index(found: _File, pattern: str, context: Context) -> int:
-    """Return which rule the new one becomes."""
-    rules = found.rules
-    relations = [_relation(pattern, rule.pattern) for rule in rules]
-    # The bounds of the new line's place: behind all that covers it, in front of all that is inside
-    # it.
-    first = max((n + 1 for n, each in enumerate(relations) if each == "covers"), default=0)
-    last = min((n for n, each in enumerate(relations) if each == "inside"), default=len(rules))
-    unsure = [n for n, each in enumerate(relations) if each == "unsure"]
-    # No line between them is behind all that covers it and in front of all that it covers.
-    if unsure or first > last:
-        line = rules[unsure[0] if unsure else last].number + 1
-        reason = f"{pattern!r} could change who owns the files of another pattern"
-        raise context.refusal("registry_computed", line, reason)
-    return min(max(_wished(found, pattern), first), last)
-
-
-def _wished(found: _File, pattern: str) -> int:
-    """Return the place among the patterns of the same folder, or behind the nearest ones."""
-    folder = _folder(pattern)
-    siblings = [n for n, rule in enumerate(found.rules) if _folder(rule.pattern) == folder]
-    if siblings:
-        names = [found.rules[n].pattern for n in siblings]
-        rank = list_index(names, pattern, least=1)
-        return siblings[rank] if rank < len(siblings) else siblings[-1] + 1
-    # No pattern of the same folder: behind the last of those that share most folders with it.
-    shared = [_shared(_parts(pattern), _parts(rule.pattern)) for rule in found.rules]
-    if not shared or not max(shared):
-        return len(found.rules)
-    return len(shared) - shared[::-1].index(max(shared))
+    return _Line(pattern, owners, number, found.start("rest") if owners else 0)
 
 
 def _relation(mine: str, other: str) -> Literal["apart", "covers", "inside", "unsure"]:
@@ -257,32 +229,6 @@ def _folder(pattern: str) -> str:
     return "**" if _is_anywhere(pattern) else "/".join(_parts(pattern)[:-1])
 
 
-# ---- the line ------------------------------------------------------------------------------------
-
-
-def _line(found: _File, index: int, entry: Entry) -> str:
-    pattern, owners = _escaped(entry.key), " ".join(entry.value.split())
-    folder = _folder(entry.key)
-    siblings = [rule for rule in found.rules if _folder(rule.pattern) == folder and rule.column]
-    siblings = siblings or [rule for rule in found.rules[max(index - 1, 0) :][:1] if rule.column]
-    columns = {rule.column for rule in siblings}
-    lines = found.text.lines
-    # The two characters in front of the owners.
-    gaps = [lines[rule.number][rule.column - 2 : rule.column] for rule in siblings]
-    # Columns may be equal by chance; two spaces are there on purpose.
-    if len(columns) == 1 and "  " in gaps and len(pattern) < max(columns):
-        pattern = pattern.ljust(max(columns) - 1)
-    return f"{pattern} {owners}".rstrip()
-
-
 def _escaped(pattern: str) -> str:
     escaped = re.sub(r"([ \t])", r"\\\1", pattern)
     return "\\" + escaped if escaped.startswith("#") else escaped
-
-
-def _check(found: _File, after: bytes, index: int, entry: Entry, context: Context) -> None:
-    rules = [(rule.pattern, rule.owners) for rule in _locate(after, entry, context).rules]
-    wanted = [(rule.pattern, rule.owners) for rule in found.rules]
-    wanted.insert(index, (entry.key, tuple(entry.value.split())))
-    if rules != wanted:
-        raise context.refusal("registry_computed", 0, "the edited file reads differently")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from scaffold.edit.layout import NEWLINE, indent_at, line_at, line_starts
@@ -25,6 +26,9 @@ _MARKER = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
 _COMMENT_OR_BLANK = re.compile(rb"[ \t\f]*(#.*)?$")
 _HEAD_LINES = 5
 """So far down a mark of generated files counts where code stands above it."""
+
+
+Located = ast.stmt | ast.expr | ast.alias | ast.pattern | ast.keyword
 
 
 @dataclass(frozen=True)
@@ -47,18 +51,22 @@ class PythonFile:
     def raw(self) -> bytes:
         return self.source.raw
 
-    def start(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
+    def line(self, offset: int) -> int:
+        """Return the number of the line that an offset is on, from 1."""
+        return bisect_right(self.starts, offset)
+
+    def start(self, node: Located) -> int:
         """Return the offset at which a node begins, without parentheses around it."""
         return self.starts[node.lineno - 1] + node.col_offset
 
-    def end(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
+    def end(self, node: Located) -> int:
         """Return the offset behind a node, without parentheses around it."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self.starts[node.end_lineno - 1] + node.end_col_offset
 
-    def text(self, node: ast.expr) -> str:
-        """Return the source text of an expression, without parentheses around it."""
+    def text(self, node: Located) -> str:
+        """Return a node as it is written, without parentheses around it."""
         return self.raw[self.start(node) : self.end(node)].decode("utf-8")
 
 

@@ -57,9 +57,10 @@ def insert_row(raw: bytes, rows: Sequence[Row], index: int, lines: bytes, gap: i
     return insert_lines(raw, start, lines + b"\n" * gap)
 
 
-def delete_row(raw: bytes, rows: Sequence[Row], index: int, gap: int) -> Splice:
-    """Take a row away with the blank lines that `insert_row` sets it apart with."""
+def delete_row(raw: bytes, rows: Sequence[Row], index: int) -> Splice:
+    """Take a row away with the blank lines that set it apart from its siblings."""
     row = rows[index]
+    gap = common_gap(raw, [*rows[:index], *rows[index + 1 :]])
     start, end = row.start, row.end
     if index:
         start = blank_lines_above(raw, start, gap)

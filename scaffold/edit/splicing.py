@@ -1,9 +1,9 @@
-"""How an entry is written into a literal and taken out again: splices that touch one line.
+"""How an element is written into brackets and taken out again: splices that touch one line.
 
-What follows the last entry, comments too, belongs to the closing bracket. A literal over several
-lines gains one line, and a last entry without a comma stays one without; a literal on one line
-grows on that line, and so does a row of several where the entry belongs into it. Removal undoes
-exactly this.
+The brackets are those of a literal, of an import's names, or of an array of TOML. What follows the
+last element, comments too, belongs to the closing one. Brackets over several lines gain one line,
+and a last element without a comma stays one without; brackets on one line grow on that line, and so
+does a row of several where the element belongs into it. Removal undoes exactly this.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from scaffold.edit.forms import EMPTY_CALLS, Literal, callee
 from scaffold.edit.layout import (
     NEWLINE,
     TAIL,
+    Brackets,
     Splice,
     begins_line,
     column_pad,
@@ -23,56 +24,55 @@ from scaffold.edit.layout import (
     newline_before,
 )
 from scaffold.edit.placing import Slot
-from scaffold.edit.python_file import indent_unit
 
 
 class LayoutError(Exception):
     """An entry cannot be put in or taken out without loss; the text says why."""
 
 
-def insertion(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
+def insertion(brackets: Brackets, slot: Slot, entry: bytes) -> list[Splice]:
     """Return what puts an entry into its slot.
 
     Args:
-        literal: The literal.
+        literal: The brackets.
         slot: Where in it.
         entry: The entry's text, without comma.
 
     Raises:
         LayoutError: A comment would be lost by it.
     """
-    if not literal.items:
-        return [_into_empty(literal, entry)]
-    if _commas_lead(literal):
-        return [_with_leading_comma(literal, slot.index, entry)]
-    if slot.index < len(literal.items):
-        return _before(literal, slot, entry)
-    return _at_end(literal, entry)
+    if not brackets.items:
+        return [_into_empty(brackets, entry)]
+    if _commas_lead(brackets):
+        return [_with_leading_comma(brackets, slot.index, entry)]
+    if slot.index < len(brackets.items):
+        return _before(brackets, slot, entry)
+    return _at_end(brackets, entry)
 
 
-def removal(literal: Literal, index: int) -> list[Splice]:
+def removal(brackets: Brackets, index: int) -> list[Splice]:
     """Return what takes an entry out.
 
     Raises:
         LayoutError: A comment would be lost with it.
     """
-    raw, items, item = literal.raw, literal.items, literal.items[index]
+    raw, items, item = brackets.raw, brackets.items, brackets.items[index]
     # A set without its only entry would be `{}`, a dict.
-    if len(items) == 1 and _collapses(literal):
-        return [_collapse(literal)]
-    if index and _commas_lead(literal):
+    if len(items) == 1 and isinstance(brackets, Literal) and _collapses(brackets):
+        return [_collapse(brackets)]
+    if index and _commas_lead(brackets):
         lead, tail = items[index - 1].after - 1, TAIL.match(raw, item.end)
         if tail is None:  # the closing bracket stands behind it
             return [Splice(newline_before(raw, lead), item.end)]
         return [Splice(line_start(raw, lead), tail.end())]
     # The comma is behind another entry, so that this splice never overlaps the next ones.
-    splices = _comma_left_over(literal, index)
+    splices = _comma_left_over(brackets, index)
     is_last = index == len(items) - 1
-    tail = None if literal.is_bare else TAIL.match(raw, item.after)
+    tail = None if brackets.is_bare else TAIL.match(raw, item.after)
     if begins_line(raw, item.start) and tail:
         return [*splices, Splice(line_start(raw, item.start), tail.end())]
     # The bracket closes on the same line: the line end above goes, not the one behind.
-    if begins_line(raw, item.start) and is_last and not literal.is_bare:
+    if begins_line(raw, item.start) and is_last and not brackets.is_bare:
         return [*splices, Splice(newline_before(raw, item.start), item.after)]
     if not is_last:
         # Blanks up to the next entry go too, but not a comment or a line end with it.
@@ -86,20 +86,21 @@ def removal(literal: Literal, index: int) -> list[Splice]:
 # ---- into a literal ------------------------------------------------------------------------------
 
 
-def _into_empty(literal: Literal, entry: bytes) -> Splice:
-    raw = literal.raw
-    if literal.kind == "call":
-        return _into_empty_call(literal, entry)
-    newlines = list(NEWLINE.finditer(raw, literal.inside, literal.close))
+def _into_empty(brackets: Brackets, entry: bytes) -> Splice:
+    raw = brackets.raw
+    is_literal = isinstance(brackets, Literal)
+    if is_literal and brackets.kind == "call":
+        return _into_empty_call(brackets, entry)
+    newlines = list(NEWLINE.finditer(raw, brackets.inside, brackets.close))
     if not newlines:
         # A comma tells `list([])` from `list()` when the entry is taken out again.
-        is_wrapped = literal.kind == "list" and callee(literal.outer) in ("list", "tuple")
-        comma = b"," if is_wrapped or literal.kind == "tuple" else b""
-        return Splice(literal.inside, literal.inside, entry + comma)
+        needs_comma = is_literal and (_is_wrapped(brackets) or brackets.kind == "tuple")
+        comma = b"," if needs_comma else b""
+        return Splice(brackets.inside, brackets.inside, entry + comma)
     start = newlines[-1].end()
     # An empty literal may hold comments only, which then show the indentation.
     comments = re.findall(rb"^([ \t]*)#", raw[newlines[0].end() : start], re.MULTILINE)
-    indent = comments[-1] if comments else indent_at(raw, literal.close) + indent_unit(literal.file)
+    indent = comments[-1] if comments else indent_at(raw, brackets.close) + brackets.unit
     return Splice(start, start, indent + entry + b"," + newlines[-1][0])
 
 
@@ -115,76 +116,76 @@ def _into_empty_call(literal: Literal, entry: bytes) -> Splice:
     return Splice(literal.inside, literal.close, opening + entry + closing)
 
 
-def _before(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
-    raw, items, index = literal.raw, literal.items, slot.index
+def _before(brackets: Brackets, slot: Slot, entry: bytes) -> list[Splice]:
+    raw, items, index = brackets.raw, brackets.items, slot.index
     item = items[index]
     # A tail is the rest of a line without code: only then does an entry have lines of its own.
-    tail = TAIL.match(raw, items[index - 1].after if index else literal.inside)
-    if tail and not literal.is_bare:
+    tail = TAIL.match(raw, items[index - 1].after if index else brackets.inside)
+    if tail and not brackets.is_bare:
         start = line_start(raw, item.start) if slot.is_below_comments else tail.end()
         return [Splice(start, start, indent_at(raw, item.start) + entry + b"," + tail[1])]
     # The first entry is behind the bracket and the others are below it, aligned: `X = ["a",` with
     # `     "b"]` on the next line.
-    newline = NEWLINE.search(raw, item.after, items[1].start if len(items) > 1 else literal.close)
-    if index == 0 and newline and not literal.is_bare:
+    newline = NEWLINE.search(raw, item.after, items[1].start if len(items) > 1 else brackets.close)
+    if index == 0 and newline and not brackets.is_bare:
         pad = column_pad(raw, item.start)
         return [Splice(item.start, item.start, entry + b"," + newline[0] + pad)]
     front = Splice(item.start, item.start, entry + b", ")
-    return [front, *_without_lone_comma(literal)]
+    return [front, *_without_lone_comma(brackets)]
 
 
-def _without_lone_comma(literal: Literal) -> list[Splice]:
+def _without_lone_comma(brackets: Brackets) -> list[Splice]:
     """Drop the comma that only a tuple of one needs."""
-    item = literal.items[0]
-    is_lone = literal.kind == "tuple" and len(literal.items) == 1
-    if is_lone and item.comma == item.end and literal.close == item.after:
+    item = brackets.items[0]
+    is_lone = _is_tuple(brackets) and len(brackets.items) == 1
+    if is_lone and item.comma == item.end and brackets.close == item.after:
         return [Splice(item.end, item.after)]
     return []
 
 
-def _at_end(literal: Literal, entry: bytes) -> list[Splice]:
-    raw, last = literal.raw, literal.items[-1]
+def _at_end(brackets: Brackets, entry: bytes) -> list[Splice]:
+    raw, last = brackets.raw, brackets.items[-1]
     # A literal without a last comma stays one: the comma moves on, and removal moves it back.
     text, comma = (entry, b",") if last.comma is None else (entry + b",", b"")
-    tail = None if literal.is_bare else TAIL.match(raw, last.after)
+    tail = None if brackets.is_bare else TAIL.match(raw, last.after)
     if tail:
         line = Splice(tail.end(), tail.end(), indent_at(raw, last.start) + text + tail[1])
         return [Splice(last.end, last.end, comma), line]
-    newline = _newline_between(literal)
-    if newline and not literal.is_bare:
+    newline = _newline_between(brackets)
+    if newline and not brackets.is_bare:
         indent = indent_at(raw, last.start)
         return [Splice(last.after, last.after, comma + newline + indent + text)]
-    if literal.kind == "tuple" and len(literal.items) == 1:
+    if _is_tuple(brackets) and len(brackets.items) == 1:
         text = entry
     return [Splice(last.after, last.after, comma + b" " + text)]
 
 
-def _newline_between(literal: Literal) -> bytes | None:
+def _newline_between(brackets: Brackets) -> bytes | None:
     """Return the line end that the last line with an entry begins after, if it has its own."""
-    raw, items = literal.raw, literal.items
+    raw, items = brackets.raw, brackets.items
     on_line = line_start(raw, items[-1].start)
     # Several entries to a line: the line's first one shows whether the line is theirs alone.
     first = next(item for item in items if item.start >= on_line)
-    newline = NEWLINE.search(raw, literal.inside, first.start)
+    newline = NEWLINE.search(raw, brackets.inside, first.start)
     return newline[0] if newline and begins_line(raw, first.start) else None
 
 
 # ---- commas in front -----------------------------------------------------------------------------
 
 
-def _commas_lead(literal: Literal) -> bool:
+def _commas_lead(brackets: Brackets) -> bool:
     """Return whether every entry but the first stands behind a comma that begins its line."""
-    raw = literal.raw
-    return len(literal.items) > 1 and all(
+    raw = brackets.raw
+    return len(brackets.items) > 1 and all(
         begins_line(raw, item.after - 1)
         and TAIL.match(raw, item.end)
         and not TAIL.match(raw, item.after)
-        for item in literal.items[:-1]
+        for item in brackets.items[:-1]
     )
 
 
-def _with_leading_comma(literal: Literal, index: int, entry: bytes) -> Splice:
-    raw, items = literal.raw, literal.items
+def _with_leading_comma(brackets: Brackets, index: int, entry: bytes) -> Splice:
+    raw, items = brackets.raw, brackets.items
     comma = items[0].comma
     assert comma is not None
     # The comma with its indentation and what is between it and the entry: `    , `.
@@ -205,11 +206,11 @@ def _with_leading_comma(literal: Literal, index: int, entry: bytes) -> Splice:
 # ---- out of a literal ----------------------------------------------------------------------------
 
 
-def _comma_left_over(literal: Literal, index: int) -> list[Splice]:
+def _comma_left_over(brackets: Brackets, index: int) -> list[Splice]:
     """Move the last comma back, or give a tuple of one the comma that it needs."""
-    items, item = literal.items, literal.items[index]
+    items, item = brackets.items, brackets.items[index]
     # `("a")` is a string.
-    is_tuple_of_one = literal.kind == "tuple" and len(items) == 2
+    is_tuple_of_one = _is_tuple(brackets) and len(items) == 2
     if is_tuple_of_one:
         other = items[1 - index]
         return [Splice(other.end, other.end, b",")] if other.comma is None else []
@@ -226,8 +227,15 @@ def _collapses(literal: Literal) -> bool:
         return True
     # `list(["a"])` without a comma is what `_into_empty_call` makes of `list()`.
     is_inline = not NEWLINE.search(literal.raw, literal.inside, literal.close)
-    is_wrapped = literal.kind == "list" and callee(literal.outer) in ("list", "tuple")
-    return is_wrapped and is_inline and literal.items[0].comma is None
+    return _is_wrapped(literal) and is_inline and literal.items[0].comma is None
+
+
+def _is_wrapped(literal: Literal) -> bool:
+    return literal.kind == "list" and callee(literal.outer) in ("list", "tuple")
+
+
+def _is_tuple(brackets: Brackets) -> bool:
+    return isinstance(brackets, Literal) and brackets.kind == "tuple"
 
 
 def _collapse(literal: Literal) -> Splice:

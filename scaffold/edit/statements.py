@@ -1,7 +1,7 @@
 """Statements as registry entries: found by the syntax tree, spliced in as whole lines of bytes.
 
-What the shapes import, call, subscript, decorator and branch have in common. The interpreter's own
-parser finds the statements; the text between them stays as bytes.
+What the shapes import, assignment, call, subscript, decorator and branch have in common. The
+interpreter's own parser finds the statements; the text between them stays as bytes.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ import ast
 import io
 import re
 import tokenize
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Literal, TypeVar
 
 from scaffold.edit import ordering
-from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice, line_start, spliced
 from scaffold.edit.layout import indent_at as indent
-from scaffold.edit.python_file import PythonFile, indent_unit, read_python
+from scaffold.edit.python_file import indent_unit, read_python
 from scaffold.edit.refusal import Context
 from scaffold.edit.rows import Row, line_after, with_inner_comments
-from scaffold.edit.shapes import Edit
+from scaffold.edit.table import Keyed, Table
 from scaffold.errors import RegistryError, TemplateError
 from scaffold.syntax import parse
 
-SHARED_LINE = "a statement shares its line with another one"
-
 # As `layout.TAIL`, but the file may also end here.
 _TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\n|\r|\Z)")
+
+
+K = TypeVar("K", bound=Keyed)
 
 
 class _Context(Context):
@@ -45,44 +44,20 @@ class _Context(Context):
         return RegistryError(f"{where}: {reason}", code=code, hint=hint)
 
 
-Located = ast.stmt | ast.expr | ast.alias | ast.pattern
+class Statements(Table[K]):
+    """A registry that statements of a Python file make up, edited as whole lines."""
 
+    def make_context(self) -> Context:
+        return _Context(self.entry.file, self.entry.table, self.by_hand)
 
-@dataclass(frozen=True)
-class Script:
-    """A parsed file and the entry that is looked for in it."""
+    def read(self) -> Sequence[K]:
+        self.file = read_python(self.data, self.context)
+        self.raw, self.tree = self.file.raw, self.file.tree
+        return self.find()
 
-    file: PythonFile
-    entry: Entry
-    context: Context
-
-    @property
-    def raw(self) -> bytes:
-        return self.file.raw
-
-    @property
-    def tree(self) -> ast.Module:
-        return self.file.tree
-
-    def line(self, offset: int) -> int:
-        """Return the number of the line that an offset is on, from 1."""
-        return bisect_right(self.file.starts, offset)
-
-    def line_start(self, line: int) -> int:
-        """Return the offset at which a line begins."""
-        return self.file.starts[line - 1]
-
-    def start(self, node: Located) -> int:
-        return self.file.starts[node.lineno - 1] + node.col_offset
-
-    def end(self, node: Located) -> int:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self.file.starts[node.end_lineno - 1] + node.end_col_offset
-
-    def segment(self, node: ast.expr) -> str:
-        """Return an expression as it is written."""
-        return self.raw[self.start(node) : self.end(node)].decode("utf-8")
+    @abstractmethod
+    def find(self) -> Sequence[K]:
+        """Return what the statements register, in the order of the file."""
 
     def known_as(self, node: ast.expr, part: Literal["key", "value"]) -> str | None:
         """Return an expression in the entry's own terms; code is compared by its tree."""
@@ -91,33 +66,60 @@ class Script:
         own = self.entry.key if part == "key" else self.entry.value
         if own and ast.dump(node) == ast.dump(parse_expression(own, f"the {part}")):
             return own
-        return self.segment(node)
+        return self.file.text(node)
 
     def row(self, node: ast.stmt) -> Row:
         """Return the lines of a statement with its decorators and its body's last comments."""
         first = node.lineno
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([first, *(each.lineno for each in node.decorator_list)])
-        start = self.line_start(first)
-        end = line_after(self.raw, self.end(node))
+        start = self.file.starts[first - 1]
+        end = line_after(self.raw, self.file.end(node))
         # A deeper comment behind the last statement of a body belongs to the body.
         if hasattr(node, "body"):
             end = with_inner_comments(self.raw, end, indent(self.raw, start))
         return Row(start, end)
 
-    def owns_lines(self, node: ast.stmt) -> bool:
-        """Return whether no other statement shares a line with this one."""
-        before = self.raw[line_start(self.raw, self.start(node)) : self.start(node)]
-        return not before.strip() and _TAIL.match(self.raw, self.end(node)) is not None
+    def check_lines(self, node: ast.stmt) -> None:
+        """Refuse to edit beside a statement that shares a line with another one."""
+        start = self.file.start(node)
+        before = self.raw[line_start(self.raw, start) : start]
+        if before.strip() or not _TAIL.match(self.raw, self.file.end(node)):
+            reason = "a statement shares its line with another one"
+            raise self.refusal("registry_computed", node.lineno, reason)
+
+    def entries(self) -> dict[str, str | None]:
+        self.check_entry()
+        return super().entries()
+
+    def check_entry(self) -> None:
+        # A key that is computed may be the entry's own.
+        for item in self.items:
+            if item.key is None:
+                reason = f"{self.entry.table} has a key here that is not a plain string"
+                raise self.refusal("registry_computed", self.line(item), reason)
+
+    def check_bound(self) -> None:
+        """Refuse a registry whose name the module does not have; a star import may bring it."""
+        root, known = self.entry.table.split(".")[0], bindings(self.tree)
+        if root not in known and "*" not in known:
+            reason = f"{root} is neither defined nor imported"
+            raise self.refusal("registry_missing", 0, reason)
+
+    def sorted_index(self) -> int:
+        """Return where the entry goes among the items."""
+        return sorted_index([str(item.key) for item in self.items], self.entry.key)
 
     def refusal(self, code: str, line: int, reason: str) -> RegistryError:
-        """Return the error for a reason and the line that shows it; 0 names no line."""
         if code == "registry_missing" and self.file.unread_line:
             # What is missing may be among the statements that were blanked for this Python
             # (decision 016).
             code, line = "registry_syntax", self.file.unread_line
             reason += ", and from here on the file is newer than this Python"
-        return self.context.refusal(code, line, reason)
+        return super().refusal(code, line, reason)
+
+    def unsound(self) -> tuple[int, str]:
+        return 0, "its layout allows no edit that is safe"
 
     def with_splices(self, *splices: Splice) -> bytes:
         """Return the file's bytes with parts of the text replaced.
@@ -132,20 +134,32 @@ class Script:
             reason = f"what is to be added holds characters that {source.encoding} does not have"
             raise self.refusal("registry_computed", 0, reason) from error
 
+    def reindented(self, text: str, outer: bytes, unit: bytes = b"") -> bytes:
+        """Return source text as lines for a place in the file.
 
-def read_script(data: bytes, entry: Entry, text: str = "") -> Script:
-    """Parse the file that an entry is in.
-
-    Args:
-        data: The file's bytes.
-        entry: What refusals name.
-        text: What a person would add by hand, for the hint of refusals.
-
-    Raises:
-        RegistryError: The file cannot be parsed, or is generated.
-    """
-    context = _Context(entry.file, entry.table, text)
-    return Script(read_python(data, context), entry, context)
+        Args:
+            text: Statements without indentation of their own.
+            outer: The indentation of the place.
+            unit: One step of indentation; by default the file's own.
+        """
+        unit = unit or indent_unit(self.file)
+        rows = text.strip("\n").split("\n")
+        # The content of a string may not move with the code around it.
+        inside = _rows_inside_strings(text.strip("\n"))
+        code = [_width(row) for number, row in enumerate(rows, 1) if number not in inside]
+        # The smallest indentation of the template's text is its step; each becomes one of the
+        # file's.
+        step = min(filter(None, code), default=1)
+        lines: list[bytes] = []
+        for number, row in enumerate(rows, 1):
+            depth, rest = divmod(_width(row), step)
+            if number in inside:
+                lines.append(row.encode())
+            elif row.strip():
+                lines.append(outer + unit * depth + b" " * rest + row.lstrip().encode())
+            else:
+                lines.append(b"")
+        return b"\n".join(lines) + b"\n"
 
 
 def parse_expression(text: str, what: str) -> ast.expr:
@@ -180,52 +194,11 @@ def parse_block(text: str, what: str) -> list[ast.stmt]:
     return body
 
 
-class Keyed(Protocol):
-    """An entry of a registry that is known by its key."""
-
-    @property
-    def key(self) -> str | None:
-        """What it is known by, None where that is computed."""
-        ...
-
-
-def position_of(items: Sequence[Keyed], key: str) -> int | None:
-    """Return where the entry of a key stands, None where there is none."""
-    return next((n for n, item in enumerate(items) if item.key == key), None)
-
-
 def plain_text(node: ast.expr) -> str | None:
     """Return the content of a string literal, None for anything else."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return None
-
-
-def settled(
-    script: Script,
-    data: bytes,
-    edited: bytes,
-    has_entry: Callable[[bytes, Entry], bool],
-    remove_entry: Callable[[bytes, Entry], bytes],
-) -> bytes:
-    """Return the edited bytes once it is proven that they hold the entry and can be taken back.
-
-    Raises:
-        RegistryError: They do not, because of a layout that no rule foresees.
-    """
-    try:
-        # The proof goes through the public functions: what they promise is what a person relies on.
-        sound = has_entry(edited, script.entry) and remove_entry(edited, script.entry) == data
-    except RegistryError:
-        sound = False
-    if not sound:
-        raise script.refusal("registry_computed", 0, "its layout allows no edit that is safe")
-    return edited
-
-
-def there(script: Script, data: bytes, offset: int) -> Edit:
-    """Return the outcome of an edit that has nothing to do."""
-    return Edit(data, script.line(offset))
 
 
 def bindings(tree: ast.Module) -> dict[str, int]:
@@ -263,34 +236,6 @@ def literal(text: str, quote: str) -> str:
     """Return a string literal in the given quotes where it needs no escapes."""
     plain = text.isprintable() and quote not in text and "\\" not in text
     return f"{quote}{text}{quote}" if plain else repr(text)
-
-
-def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> bytes:
-    """Return source text as lines for a place in the file.
-
-    Args:
-        script: The file.
-        text: Statements without indentation of their own.
-        outer: The indentation of the place.
-        unit: One step of indentation; by default the file's own.
-    """
-    unit = unit or indent_unit(script.file)
-    rows = text.strip("\n").split("\n")
-    # The content of a string may not move with the code around it.
-    inside = _rows_inside_strings(text.strip("\n"))
-    code = [_width(row) for number, row in enumerate(rows, 1) if number not in inside]
-    # The smallest indentation of the template's text is its step; each becomes one of the file's.
-    step = min(filter(None, code), default=1)
-    lines: list[bytes] = []
-    for number, row in enumerate(rows, 1):
-        depth, rest = divmod(_width(row), step)
-        if number in inside:
-            lines.append(row.encode())
-        elif row.strip():
-            lines.append(outer + unit * depth + b" " * rest + row.lstrip().encode())
-        else:
-            lines.append(b"")
-    return b"\n".join(lines) + b"\n"
 
 
 def _width(row: str) -> int:

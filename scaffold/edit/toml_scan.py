@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from scaffold.edit.layout import Element
+
 _LAYOUT = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 # Up to two quotes may come directly before the three that close a text of several lines.
 _STRING = re.compile(
@@ -47,19 +49,6 @@ class Statement:
     equals: int
     value: int | None
     is_in_array: bool
-
-
-@dataclass(frozen=True)
-class Element:
-    """One element of an array; ``comma`` is the offset of the comma behind it, or None."""
-
-    start: int
-    end: int
-    comma: int | None
-
-    @property
-    def after(self) -> int:
-        return self.end if self.comma is None else self.comma + 1
 
 
 def key_path(source: str) -> tuple[str, ...]:

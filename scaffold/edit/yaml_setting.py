@@ -14,7 +14,8 @@ from scaffold.edit.entry import Entry
 from scaffold.edit.lines import Text, read_text
 from scaffold.edit.refusal import Context
 from scaffold.edit.setting import Setting
-from scaffold.edit.yaml_list import add_entry, content_of, remove_entry
+from scaffold.edit.shapes import add_entry, remove_entry
+from scaffold.edit.yaml_list import content_of
 from scaffold.edit.yaml_tree import Item, Node, YamlError, read_yaml
 from scaffold.errors import RegistryError
 

@@ -31,7 +31,7 @@ class RegistryEdits:
         return self._after[entry.file]
 
     def add(self, entry: Entry) -> None:
-        """Add an entry; see `scaffold.edit.shapes.Shape`."""
+        """Add an entry; see `scaffold.edit.shapes.add_entry`."""
         edit = shapes.add_entry(self.text(entry), entry)
         self._after[entry.file] = edit.data
         self.registered.append(
@@ -39,7 +39,7 @@ class RegistryEdits:
         )
 
     def remove(self, entry: Entry) -> None:
-        """Take an entry back; see `scaffold.edit.shapes.Shape`."""
+        """Take an entry back; see `scaffold.edit.shapes.remove_entry`."""
         self._after[entry.file] = shapes.remove_entry(self.text(entry), entry)
 
     def changes(self) -> list[Change]:

@@ -13,8 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.literals import add_entry, has_entry, read_entries, remove_entry
 from scaffold.edit.ordering import ORDERS
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
 from scaffold.errors import RegistryError
 
 KEYS = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,5}", fullmatch=True).filter(

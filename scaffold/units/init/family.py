@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import PurePosixPath
 
 from scaffold.errors import RequestError
 from scaffold.target.target import key_names
 from scaffold.templating.names import fold
-from scaffold.units.init.spellings import Evidence, Name, Seen, is_most, same_name, words_of
+from scaffold.units.init.spellings import (
+    Evidence,
+    Name,
+    Seen,
+    is_most,
+    masked,
+    same_name,
+    words_of,
+)
 
 MAX_SIBLINGS = 9
 """How many units are compared with the one that is meant."""
@@ -373,14 +383,11 @@ def _unit(
     home = like.parent / (f"{stem}.py" if like.suffix == ".py" else stem)
     name = Name(key, longer)
     found: dict[str, str] = {}
-    for path in _named_paths(files, name, like.parent):
+    for path in _named_paths(files, name):
         if NOT_LOOKED_AT.search(path) and not path.startswith(f"{home}/"):
             continue
-        common, last = "", 0
-        for start, end in name_spans(path, name, like.parent):
-            common, last = common + path[last:start] + "\0", end
-        if last:
-            found.setdefault(common + path[last:], path)
+        if spans := name_spans(path, name, like.parent):
+            found.setdefault(masked(path, spans), path)
     prefixes = Counter(
         raw
         for path in found.values()
@@ -464,15 +471,11 @@ def prefix_variable(names: Iterable[Name]) -> str:
     return max(counts, key=lambda each: counts[each])
 
 
-def _named_paths(files: Iterable[str], name: Name, parent: PurePosixPath) -> list[str]:
-    joined = "\n".join(files)
-    ends = [match.start() for match in re.finditer(r"\n|\Z", joined)]
-    paths: set[str] = set()
-    for start, _ in name.spans(joined):
-        line = joined.rfind("\n", 0, start) + 1
-        end = joined.find("\n", start)
-        paths.add(joined[line : end if end >= 0 else ends[-1]])
-    return sorted(paths)
+def _named_paths(files: Iterable[str], name: Name) -> list[str]:
+    paths = list(files)
+    ends = list(accumulate(len(path) + 1 for path in paths))
+    # One search in all paths is many times as fast as one in each.
+    return sorted({paths[bisect_right(ends, start)] for start, _ in name.spans("\n".join(paths))})
 
 
 def _most_similar(
@@ -503,8 +506,6 @@ def _features(files: Mapping[str, bytes], unit: Unit) -> set[str]:
             continue
         text = read_text(files, path)
         for match in _OUTLINE.finditer(text):
-            row, last = "", 0
-            for start, end in unit.name.spans(match[0]):
-                row, last = row + match[0][last:start] + "\0", end
-            found.add(f"{PurePosixPath(common).name}: {row}{match[0][last:]}")
+            row = masked(match[0], unit.name.spans(match[0]))
+            found.add(f"{PurePosixPath(common).name}: {row}")
     return found

@@ -36,6 +36,7 @@ from scaffold.units.init.spellings import (
     Piece,
     canon,
     compare,
+    count_same,
     is_most,
     pieces_between,
     without_years,
@@ -113,14 +114,7 @@ class _Merge:
         return self._count(own, ((p.source, p.source.pieces_of(p.node)) for p in pairs))
 
     def _count(self, own: Sequence[Piece], others: Iterable[tuple[Source, Sequence[Piece]]]) -> int:
-        found = 0
-        for source, pieces in others:
-            seen = compare(own, pieces, source.name.key)
-            if seen is not None:
-                found += 1
-                for at, each in seen.items():
-                    self.evidence.setdefault(at, []).append(each)
-        return found
+        return count_same(own, ((s.name.key, pieces) for s, pieces in others), self.evidence)
 
     def counterparts(self, node: ast.stmt, bodies: Iterable[Pair]) -> list[Pair]:
         """Return the first statement of each body that is known by the same name.

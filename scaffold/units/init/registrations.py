@@ -8,6 +8,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -16,10 +17,10 @@ from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.edit.lines import context_of, read_text
 from scaffold.edit.markdown_text import read_page
+from scaffold.edit.python_file import PythonFile, read_python
 from scaffold.edit.yaml_tree import Item, Node, YamlError, read_yaml
 from scaffold.errors import ScaffoldError
-from scaffold.syntax import parse
-from scaffold.units.init.spellings import Name
+from scaffold.units.init.spellings import Name, masked
 
 Wanted = Callable[[str], bool]
 """A test whether a text holds the unit's name."""
@@ -69,7 +70,7 @@ def _candidates(path: str, data: bytes, wanted: Wanted, unit: Name) -> Iterator[
             for table in ("", *re.findall(r"(?m)^[ \t]*\^?\[([^\]]+)\]", text)):
                 yield from _rows(path, data, table, "owners", wanted)
         elif name.suffix in (".py", ".pyi"):
-            yield from _Python(path, text, wanted, unit).entries()
+            yield from _Python(path, data, wanted, unit).entries()
         elif name.suffix in (".yml", ".yaml"):
             root = read_yaml(read_text(data, context_of(_entry(path, "", "yaml"))).lines)
             yield from _yaml(path, root, "", wanted)
@@ -90,9 +91,9 @@ def _entry(
 
 
 @lru_cache(maxsize=4)
-def _tree(text: str) -> ast.Module:
-    """Return a syntax tree; one file is read for one unit after the other."""
-    return parse(text)
+def _python_file(path: str, data: bytes) -> PythonFile:
+    """Return a file that was parsed; one file is read for one unit after the other."""
+    return read_python(data, context_of(_entry(path, "", "list")))
 
 
 # ---- Python --------------------------------------------------------------------------------------
@@ -101,17 +102,14 @@ def _tree(text: str) -> ast.Module:
 class _Python:
     """Looks for entries of every Python shape in one file."""
 
-    def __init__(self, path: str, text: str, wanted: Wanted, name: Name) -> None:
+    def __init__(self, path: str, data: bytes, wanted: Wanted, name: Name) -> None:
         self.path = path
         self.wanted = wanted
         self.name = name
-        self.tree = _tree(text)
-        self.raw = text.encode()
-        # ast counts columns in UTF-8 bytes.
-        self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.raw))]
-        ends = [*self.starts[1:], len(self.raw)]
-        spans = zip(self.starts, ends, strict=True)
-        self.lines = [self.raw[start:end].decode() for start, end in spans]
+        self.file = _python_file(path, data)
+        self.tree, self.source, raw = self.file.tree, self.file.text, self.file.raw
+        spans = pairwise([*self.file.starts, len(raw)])
+        self.lines = [raw[start:end].decode() for start, end in spans]
 
     def entries(self) -> Iterator[Entry]:
         yield from self._scope(self.tree.body, "")
@@ -120,11 +118,6 @@ class _Python:
         for node in self.tree.body:
             yield from self._statement(node)
         yield from self._branches(self.tree, "")
-
-    def source(self, node: ast.expr | ast.pattern) -> str:
-        start = self.starts[node.lineno - 1] + node.col_offset
-        end = self.starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
-        return self.raw[start:end].decode()
 
     def names(self, node: ast.expr | ast.pattern) -> bool:
         return self.wanted(self.source(node))
@@ -163,11 +156,8 @@ class _Python:
                     ast.Assign(targets=[ast.Name(id=name)], value=value)
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                 ):
-                    table, last = "", 0
-                    for start, end in self.name.spans(name):
-                        table, last = f"{table}{name[last:start]}*", end
-                    if last:
-                        table = "*" if prefix else table + name[last:]
+                    if spans := self.name.spans(name):
+                        table = "*" if prefix else masked(name, spans, "*")
                         text, code = self._part(value, "value")
                         yield _entry(self.path, prefix + table, "assignment", name, text, code)
                 case _:

@@ -24,7 +24,7 @@ from scaffold.units.init.spellings import (
     Name,
     as_pattern,
     canon,
-    compare,
+    count_same,
     is_most,
     same_name,
     slots,
@@ -291,16 +291,9 @@ def _part(
     text = getattr(group[base], part)
     own = names[base].pieces(text)
     evidence: Evidence = {}
-    count = 0
-    for key, entry in group.items():
-        if key == base:
-            continue
-        seen = compare(own, names[key].pieces(getattr(entry, part)), key)
-        if seen is not None:
-            count += 1
-            for at, each in seen.items():
-                evidence.setdefault(at, []).append(each)
-    if not is_most(count, len(group) - 1):
+    texts = {key: getattr(entry, part) for key, entry in group.items() if key != base}
+    others = ((key, names[key].pieces(each)) for key, each in texts.items())
+    if not is_most(count_same(own, others, evidence), len(texts)):
         return None
     is_prose = bool(re.search(r"\s", text.strip())) and part not in group[base].code
     lexicon.add(text, own, evidence)

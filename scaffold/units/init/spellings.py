@@ -152,6 +152,16 @@ class Name:
         return self.class_prefix if variable == CLASS_PREFIX else key_names(self.key)[variable]
 
 
+def masked(text: str, spans: Iterable[tuple[int, int]], mark: str = "\0") -> str:
+    """Return a text with a mark in the places of the name."""
+    parts: list[str] = []
+    last = 0
+    for start, end in spans:
+        parts.append(text[last:start])
+        last = end
+    return mark.join([*parts, text[last:]])
+
+
 def canon(pieces: Iterable[Piece]) -> str:
     """Return what texts of different units have in common; equal for counterparts."""
     return " ".join("\0" if piece.is_name else piece.text for piece in pieces)
@@ -176,6 +186,20 @@ def compare(own: Sequence[Piece], other: Sequence[Piece], key: str) -> dict[int,
             # The word is there for another unit too, and so has nothing to do with the name.
             found[mine.start] = Seen(key, None)
     return found
+
+
+def count_same(
+    own: Sequence[Piece], others: Iterable[tuple[str, Sequence[Piece]]], evidence: Evidence
+) -> int:
+    """Count the texts of other units that are the same, and keep what they have for the name."""
+    count = 0
+    for key, pieces in others:
+        seen = compare(own, pieces, key)
+        if seen is not None:
+            count += 1
+            for at, each in seen.items():
+                evidence.setdefault(at, []).append(each)
+    return count
 
 
 def is_most(count: int, others: int) -> bool:

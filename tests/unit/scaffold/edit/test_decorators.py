@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.edit.decorators import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.edit.entry import Entry
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import TemplateError
 
 VALUE = "def k_fn():\n    return 1\n"

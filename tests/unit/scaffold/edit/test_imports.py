@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.imports import add_entry, has_entry, read_entries, remove_entry, text_to_add
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import RegistryError, TemplateError
 
 FILE = "pkg/reward/__init__.py"

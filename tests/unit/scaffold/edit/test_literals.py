@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.literals import (
+from scaffold.edit.shapes import (
     add_entry,
     has_entry,
     read_entries,

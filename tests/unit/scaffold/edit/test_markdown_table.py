@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.markdown_table import (
+from scaffold.edit.shapes import (
     add_entry,
     has_entry,
     read_entries,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.owners import add_entry, has_entry, read_entries, remove_entry
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
 from scaffold.errors import RegistryError
 
 

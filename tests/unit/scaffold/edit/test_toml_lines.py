@@ -9,7 +9,7 @@ import pytest
 
 from scaffold.edit import toml_scan
 from scaffold.edit.entry import Entry
-from scaffold.edit.toml_lines import add_entry, has_entry, read_entries, remove_entry, text_to_add
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import RegistryError
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from scaffold.edit.entry import Entry
-from scaffold.edit.yaml_list import add_entry, has_entry, read_entries, remove_entry, text_to_add
+from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import RegistryError
 
 
