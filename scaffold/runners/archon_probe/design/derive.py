@@ -110,7 +110,7 @@ def derive(real: Any) -> dict[str, Any]:
         "class_prefix": re.sub(PREFIX_ENDS, "", type(model).__name__),
         "source": source_of(model),
     }
-    design |= shape_design(arguments, measured)
+    design |= shape_design(arguments)
     if ropes := design.get("ropes"):
         stage("measuring rotations below fp32")
         kept = rotation_in_fp32(small)
