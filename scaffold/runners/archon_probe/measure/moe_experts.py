@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from archon_probe.measure.algebra import is_close
 from archon_probe.measure.mlp import activations
-from archon_probe.measure.moe_run import Bench, declared
+from archon_probe.measure.moe_run import Bench, attributes, declared
 
 Gate = Callable[[Tensor, Any], Tensor]
 """From the products of w1 and w3, None without w3, to what w2 multiplies."""
@@ -292,9 +292,8 @@ def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | N
     alpha = declared(module, float(alphas.median()))
     if float((alphas - alpha).abs().max()) > 1e-3 * abs(alpha):
         return None
-    values = [v for part in module.modules() for v in vars(part).values()]
     # A slope that is no attribute of the module is that of a named activation, such as SiLU's 1.
-    return alpha if alpha in [v for v in values if isinstance(v, float)] else None
+    return alpha if alpha in attributes(module, float) else None
 
 
 def _gate(
