@@ -16,8 +16,7 @@ POSITIONAL = ("hub", "archon", "source")
 """Arguments of a rule that are given by position."""
 
 _DEFAULTS = {"groups": 1, "axis": 0, "transposed": False, "when": None}
-_OPTIONS = (*_DEFAULTS, "shape", "order")
-"""Fields of a rule that are written; the others say how it was found."""
+"""Fields of a rule that are written where they are something else; others say how it was found."""
 
 
 def adapter_file(design: Json, names: ModelNames) -> str:
@@ -89,7 +88,7 @@ def _rule_text(rule: Json, source: Source, names: ModelNames) -> str:
     given = [literal(rule[key]) for key in POSITIONAL if key in rule]
     given += [
         f"{key}={literal(rule[key])}"
-        for key in _OPTIONS
-        if key in rule and rule[key] != _DEFAULTS.get(key)
+        for key, usual in _DEFAULTS.items()
+        if key in rule and rule[key] != usual
     ]
     return f"{kind}({', '.join(given)})"

@@ -16,11 +16,9 @@ import torch
 from torch import Tensor
 
 from archon_probe.weight_rules.arrangements import Match, explain
-from archon_probe.weight_rules.merge import Rule, merge_rules, narrow, rule_key, without_repetition
+from archon_probe.weight_rules.merge import Rule, narrow, rule_key, without_repetition
 from archon_probe.weight_rules.problems import Problem, grouped, named, repeated_values, unexplained
-from archon_probe.weight_rules.values import ValueIndex, fill_distinct
-
-__all__ = ["fill_distinct", "find_rules", "merge_rules"]
+from archon_probe.weight_rules.values import ValueIndex
 
 # Placeholders in the names of rules: for the layer's number, and for that of an expert.
 LAYER, EXPERT = "{}", "{e}"
@@ -37,7 +35,7 @@ def find_rules(
     """Find the rules that explain a checkpoint.
 
     Args:
-        archon: Parameters of the Archon model; values all distinct, see ``fill_distinct``.
+        archon: Parameters of the Archon model; values that occur once show where they went.
         hub: The same model as ``save_pretrained`` wrote it.
         sizes: Numbers among the model's arguments, lists for those that differ by layer.
         tied: Tensors that the checkpoint leaves out, to those that replace them.
