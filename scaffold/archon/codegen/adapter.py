@@ -21,12 +21,12 @@ _DEFAULTS = {"groups": 1, "axis": 0, "transposed": False, "when": None}
 
 def adapter_file(design: Json, names: ModelNames) -> str:
     """Return ``model/state_dict_adapter.py``."""
-    source = Source(f"Weights of {names.prefix} under the names on the Hub.", names.first_party)
-    source.use(names.shared("state_dict"), "RuleAdapter")
+    source = Source(f"Weights of {names.prefix} under the names on the Hub.", names)
+    source.share("state_dict", "RuleAdapter")
     source.use(names.own("model", "args"), names.args)
     source.use(names.own("model", "model"), names.model)
     rules = cast("Sequence[Json]", design.get("weights") or [])
-    rows = [f"    {_rule_text(rule, source, names)}," for rule in rules]
+    rows = [f"    {_rule_text(rule, source)}," for rule in rules]
     classes = [f"model_class = {names.model}", f"model_args_class = {names.args}"]
     body = "\n".join([*classes, "RULES = (", *rows, ")"])
     doc = f"Maps the weights of {names.prefix} by rules: a name on the Hub, then what it holds."
@@ -82,9 +82,9 @@ def _attributes(node: ast.ClassDef) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _rule_text(rule: Json, source: Source, names: ModelNames) -> str:
+def _rule_text(rule: Json, source: Source) -> str:
     kind = str(rule["rule"])
-    source.use(names.shared("state_dict"), kind)
+    source.share("state_dict", kind)
     given = [literal(rule[key]) for key in POSITIONAL if key in rule]
     given += [
         f"{key}={literal(rule[key])}"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from scaffold.archon.codegen.names import ARCHON, ModelNames
+from scaffold.archon.codegen.names import ARCHON
 from scaffold.archon.codegen.source import Source
 from scaffold.archon.codegen.values import Json, default_text, literal, spelled, value_text
 from scaffold.syntax import parse
@@ -32,9 +32,9 @@ def defaults() -> dict[str, Any]:
     }
 
 
-def moe_text(moe: Json, source: Source, names: ModelNames) -> str:
+def moe_text(moe: Json, source: Source) -> str:
     """Return the call that makes a block's mixture of experts."""
-    source.use(names.shared("moe"), "MoE")
+    source.share("moe", "MoE")
     # `moe_args` is one for all layers: what differs is replaced where a block is made.
     changes = {name: value for name, value in _options(moe).items() if _differs_by_layer(value)}
     args = "args.moe_args"

@@ -109,8 +109,7 @@ def test_defaults_are_not_written() -> None:
 )
 def test_call_in_the_block(changes: dict[str, Any], expected: str) -> None:
     design = with_experts(**changes)
-    names = names_of(design)
-    source = Source("A block.")
+    source = Source("A block.", names_of(design))
 
-    assert moe_text(design["moe"], source, names) == expected
+    assert moe_text(design["moe"], source) == expected
     assert "import MoE" in source.text()
