@@ -237,17 +237,8 @@ def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> b
 
 
 def _between(bench: Bench, low: float, high: float) -> float:
-    if low <= 0:
-        return 0.0
-    for value in attributes(bench.module, float):
-        if low <= value < high:
-            return value
-    # The shortest decimal that lies between the bounds.
-    for digits in range(1, 8):
-        short = float(f"{(low + min(high, 10 * low + 1e-3)) / 2:.{digits}g}")
-        if low <= short < high:
-            return short
-    return low
+    numbers = attributes(bench.module, float)
+    return next((n for n in numbers if 0 < low <= n < high), max(low, 0.0))
 
 
 @torch.no_grad()

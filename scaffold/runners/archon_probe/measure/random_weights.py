@@ -6,9 +6,11 @@ import copy
 import inspect
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import (
@@ -128,6 +130,15 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
     for module in writers.found.values():
         for parameter in module.parameters(recurse=False):
             parameter.mul_(NORMED_SCALE if parameter.dim() < 3 else EXPERTS_SCALE)
+
+
+def save_and_load(model: Any, folder: Path) -> dict[str, Tensor]:
+    """Write a transformers model as its users do, and return the tensors of the files."""
+    model.save_pretrained(folder)
+    found: dict[str, Tensor] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        found |= load_file(path)
+    return found
 
 
 def _is_constant(tensor: Tensor) -> bool:

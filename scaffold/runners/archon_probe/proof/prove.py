@@ -19,7 +19,7 @@ from transformers import CONFIG_MAPPING, PretrainedConfig
 from transformers.utils import logging as hf_logging
 
 from archon_probe.design.refusals import field_text, refusal
-from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.random_weights import random_model, save_and_load
 from archon_probe.measure.tasks import head_width
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import Variation, Varied, vary
@@ -33,7 +33,6 @@ from archon_probe.proof.reference import (
     Run,
     make_batch,
     reference,
-    save_and_load,
 )
 from archon_probe.proof.rounding import measure_rounding
 from archon_probe.proof.roundtrip import Verdict, check_saved, check_weights

@@ -17,7 +17,14 @@ from torch import Tensor
 
 from archon_probe.weight_rules.arrangements import Match, explain
 from archon_probe.weight_rules.merge import Rule, narrow, rule_key, without_repetition
-from archon_probe.weight_rules.problems import Problem, grouped, named, repeated_values, unexplained
+from archon_probe.weight_rules.problems import (
+    Problem,
+    grouped,
+    named,
+    repeated_values,
+    unexplained,
+    unknown_tensor,
+)
 from archon_probe.weight_rules.values import ValueIndex
 
 # Placeholders in the names of rules: for the layer's number, and for that of an expert.
@@ -57,12 +64,10 @@ def find_rules(
     found |= _equals_in_layer(wanted, {n: archon[n] for n in _uncovered(found, index, archon)})
     unused = _unused_experts(wanted, found, archon)
     wanted = {n: t for n, t in wanted.items() if n not in unused}
-    problems = [p for p in problems if p["name"] in _uncovered(found, index, archon)]
-    problems += [unexplained("hub", n, t, index) for n, t in wanted.items() if n not in found]
-    problems += [
-        unexplained("archon", name, archon[name], None, hub)
-        for name in _uncovered(found, index, archon)
-    ]
+    left = _uncovered(found, index, archon)
+    problems = [p for p in problems if p["name"] in left]
+    problems += [unknown_tensor(n, t, index) for n, t in wanted.items() if n not in found]
+    problems += [unexplained("archon", name, archon[name], hub) for name in left]
     places = {name: place for place, name in enumerate(archon)}
     # In the order of the model's parameters, in which rules are written.
     in_order = sorted(found, key=lambda name: places[found[name].parts[0]])
