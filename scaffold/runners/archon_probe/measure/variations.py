@@ -107,19 +107,17 @@ class Varied:
     unvaried: dict[str, str]
 
 
-def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Variation]:
+def variations(config: PretrainedConfig) -> list[Variation]:
     """Return one variation for each flip of a field, then a few of two fields; see ``vary``."""
-    return vary(config, is_checked=is_checked).variations
+    return vary(config).variations
 
 
-def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
+def vary(config: PretrainedConfig) -> Varied:
     """Flip each field of a config, each that its model asks for and it lacks, then a few pairs.
 
-    Args:
-        config: A tiny config.
-        is_checked: Whether only what transformers builds and runs is returned.
+    Only what transformers builds and runs is a variation of a tiny config.
     """
-    trial = _Trial(config, is_checked)
+    trial = _Trial(config)
     flips = list(_flips(config))
     singles = trial.made((f,) for f in flips)
     # What is read only under another option is known now.
@@ -192,26 +190,20 @@ def error_text(error: Exception) -> str:
 class _Trial:
     """Tries flips of a config, and keeps what was asked of it and why flips were none.
 
-    Args:
-        config: What is flipped.
-        is_checked: Whether only what transformers builds and runs is made.
-
     Attributes:
         reads: What the models that ran asked of their configs.
         parts: Classes of modules that the config's own model has.
     """
 
-    def __init__(self, config: PretrainedConfig, is_checked: bool) -> None:
+    def __init__(self, config: PretrainedConfig) -> None:
         self.config = config
         self.values = base_values(config)
-        self.is_checked = is_checked
         # A config class may undo a flip, or derive another one's values.
         self.seen = {_key(config)}
         self.reads = Reads()
         self.parts: set[type] = set()
         self.reasons: dict[str, str] = {}
-        if is_checked:
-            why_not_run(config, self.reads, self.parts)
+        why_not_run(config, self.reads, self.parts)
 
     def made(self, flips: Iterable[tuple[tuple[str, Any], ...]]) -> list[Variation]:
         """Return those flips that make a new config, each of one field or several."""
@@ -234,7 +226,7 @@ class _Trial:
             return None
         self.seen.add(_key(made))
         parts: set[type] = set()
-        if self.is_checked and (why := why_not_run(made, self.reads, parts)) is not None:
+        if (why := why_not_run(made, self.reads, parts)) is not None:
             self.reasons[fields] = f"transformers does not run with other values: {why}"
             return None
         name = " + ".join(
@@ -254,7 +246,7 @@ class _Trial:
         alone = (counts.keys() & self.reads.names) - varied
         for field, value in [flip for flip in flips if flip[0] in alone]:
             pairs = (((other, v), (field, value)) for other, v in counts.items() if other != field)
-            if self.is_checked and (first := next(filter(None, map(self._make, pairs)), None)):
+            if (first := next(filter(None, map(self._make, pairs)), None)) is not None:
                 found.append(first)
         return found
 
@@ -264,9 +256,7 @@ class _Trial:
         Checkpoints carry fields of other programs, and each costs a measurement and a proof.
         """
         name = variation.field
-        if not self.is_checked or name in self.reads.names:
-            return False
-        if name not in tiny.undeclared_fields(self.config):
+        if name in self.reads.names or name not in tiny.undeclared_fields(self.config):
             return False
         return _key(variation.config, without=name) == _key(self.config, without=name)
 
@@ -287,7 +277,7 @@ class _Trial:
         """Return the fields that no variation flips, to the reason."""
         varied = {field for variation in made for field in variation.field.split(" + ")}
         tried = {field for field, _ in flips}
-        idle = tiny.undeclared_fields(self.config) if self.is_checked else []
+        idle = tiny.undeclared_fields(self.config)
         found: dict[str, str] = {}
         for name in dict.fromkeys([*tiny.field_names(self.config), *tried]):
             if name in varied or isinstance(getattr(self.config, name, None), PretrainedConfig):
