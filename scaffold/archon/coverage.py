@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.process import end_all, end_like_ctrl_c
 from scaffold.archon.coverage_page import coverage_page, coverage_row
-from scaffold.archon.digest import shared_digest
 from scaffold.archon.pipeline import KIND, ModelOptions, ModelWork, model_request
 from scaffold.archon.probe import probe
 from scaffold.archon.source import ModelSource
@@ -26,6 +26,9 @@ from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.context import Options, reported_changes
 
 PAGE = "docs/en/archon-coverage.md"
+HERE = Path(__file__).resolve().parent
+PROBES = HERE.parent / "runners" / "archon_probe"
+SHARED = Path("areal/experimental/models/archon")
 
 
 class SurveyOptions(NamedTuple):
@@ -119,6 +122,34 @@ class _Shelf:
     def _path(self, name: str) -> Path:
         key = digest("\n".join([*self.base, name, self.types[name]]).encode())
         return self.folder / f"{name}-{key[:16]}.json"
+
+
+def shared_digest(root: Path) -> str:
+    """Return a hash over the probes, the writing and the parts that models of a target share.
+
+    It depends on what the files hold alone: a file that moves invalidates no result.
+
+    Args:
+        root: The target's folder. Folders of models are left out: they are what is proven.
+    """
+    found = hashlib.sha256()
+    for data in sorted(path.read_bytes() for path in _files(root)):
+        found.update(hashlib.sha256(data).digest())
+    return found.hexdigest()
+
+
+def _files(root: Path) -> Iterator[Path]:
+    yield from sorted(PROBES.rglob("*.py"))
+    yield from sorted((HERE / "codegen").rglob("*.py"))
+    yield HERE / "render.py"
+    yield HERE / "coverage_page.py"  # whose rows are what is kept
+    archon = root / SHARED
+    for path in sorted(archon.rglob("*.py")):
+        inside = path.relative_to(archon)
+        # A folder with a spec is a model, any other a part that models share.
+        is_model = len(inside.parts) > 1 and (archon / inside.parts[0] / "spec.py").is_file()
+        if not is_model and path.name != "__init__.py":
+            yield path
 
 
 def _rows(

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from scaffold.archon.explain import features, unknown_lines
 from scaffold.archon.proof_report import proof_lines, rounding_text, variations
+from scaffold.skills.blocks.markers import table
 
 Row = Mapping[str, Any]
 # Messages of torch can go over pages; the first words name the cause.
@@ -61,8 +62,6 @@ ROUNDING = """\
 Each module got the same input as the module of transformers; `before` a module is what computes its
 input. Differences are in standard deviations of the output.
 """
-REFUSED_HEAD = "| model_type | reason |\n|---|---|"
-ROUNDING_HEAD = "| model_type | dtype | layers, and what differs |\n|---|---|---|"
 
 
 def coverage_row(
@@ -148,8 +147,7 @@ def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: 
 def _table(rows: Sequence[Row]) -> str:
     ways = [way for way in WAYS if any(way in row["parallel"] for row in rows)]
     head = ("model_type", "", *PARTS, "configurations", "refused", "undeclared", *DTYPES.values())
-    head = (*head, *ways, "features")
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    lines: list[list[str]] = []
     for row in rows:
         ran = row["configurations"] - row["refused"]
         held = [f"{row['parts'][part]}/{ran}" for part in PARTS]
@@ -159,9 +157,8 @@ def _table(rows: Sequence[Row]) -> str:
         cells += [str(row["refused"]), f"{sum(undeclared.values())}/{len(undeclared)}"]
         cells += [_rounding_cell(row, dtype) for dtype in DTYPES]
         cells += [row["parallel"].get(way, "") for way in ways]
-        cells.append(", ".join(row["features"]))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append([*cells, ", ".join(row["features"])])
+    return table((*head, *ways, "features"), lines) + "\n"
 
 
 def _rounding_cell(row: Row, dtype: str) -> str:
@@ -182,25 +179,27 @@ def _undeclared_part(rows: Sequence[Row]) -> list[str]:
             askers.setdefault(name, []).append(f"`{row['model_type']}`{mark}")
     if not askers:
         return []
-    lines = ["| field | asked for by | model_types |", "|---|---|---|"]
+    lines: list[list[str]] = []
     for name, types in sorted(askers.items(), key=lambda item: (-len(item[1]), item[0])):
         left = [each for each in types if each.endswith("(not varied)")]
         shown = types if len(types) <= MOST_NAMED else left
-        lines.append(f"| `{name}` | {len(types)} | {', '.join(shown)} |")
-    return ["## Fields that no class declares\n", UNDECLARED, "\n".join(lines) + "\n"]
+        lines.append([f"`{name}`", str(len(types)), ", ".join(shown)])
+    text = table(("field", "asked for by", "model_types"), lines)
+    return ["## Fields that no class declares\n", UNDECLARED, f"{text}\n"]
 
 
 def _rounding_part(rows: Sequence[Row]) -> list[str]:
     """Return the section on what rounds otherwise than transformers: modules, and how much."""
     lines = [
-        f"| `{row['model_type']}` | {short} | {rounding_text(found)} |"
+        (f"`{row['model_type']}`", short, rounding_text(found))
         for row in rows
         for dtype, short in DTYPES.items()
         if (found := row["rounding"].get(dtype)) and found["equal"] < found["layers"]
     ]
     if not lines:
         return []
-    return ["## Differences below fp32\n", ROUNDING, "\n".join([ROUNDING_HEAD, *lines]) + "\n"]
+    text = table(("model_type", "dtype", "layers, and what differs"), lines)
+    return ["## Differences below fp32\n", ROUNDING, f"{text}\n"]
 
 
 def _open_parts(rows: Sequence[Row]) -> list[str]:
@@ -216,15 +215,12 @@ def _open_parts(rows: Sequence[Row]) -> list[str]:
         shown = "\n".join(f"    {line}" for line in lines) or "    unknown"
         parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{shown}\n")
     if refused:
-        lines = [f"| `{row['model_type']}` | {_cell(row['finding'])} |" for row in refused]
-        parts += ["## Refused, and why\n", "\n".join([REFUSED_HEAD, *lines]) + "\n"]
+        # A machine's folders are nobody's reason.
+        place = r' \(File "[^"]*", line \d+, in \w+\)'
+        lines = [(f"`{row['model_type']}`", re.sub(place, "", row["finding"])) for row in refused]
+        parts += ["## Refused, and why\n", table(("model_type", "reason"), lines) + "\n"]
     parts += ["## Differences between one and two processes\n"] if split else []
     for row in split:
         shown = "\n".join(f"    {line}" for line in row["split"])
         parts.append(f"`{row['model_type']}`:\n\n{shown}\n")
     return parts
-
-
-def _cell(text: str) -> str:
-    # A machine's folders are nobody's reason.
-    return re.sub(r' \(File "[^"]*", line \d+, in \w+\)', "", text).replace("|", "\\|")

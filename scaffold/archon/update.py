@@ -20,21 +20,22 @@ from scaffold.archon.pipeline import (
     with_refusals,
 )
 from scaffold.archon.proof_report import proof_lines
-from scaffold.archon.register import register
 from scaffold.archon.source import source_of
 from scaffold.edit.entry import Entry
-from scaffold.errors import LedgerError
-from scaffold.report import Report
+from scaffold.errors import LedgerError, RegistryError
+from scaffold.report import Registration, Report
 from scaffold.target.target import Target
 from scaffold.templating.request import Request
+from scaffold.transaction.apply import session
+from scaffold.transaction.change import Change
 from scaffold.units.context import Options, reported_changes
-from scaffold.units.ledger import Unit, find_unit
+from scaffold.units.ledger import Unit, dump_unit, find_unit, record_path
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.update_plan import plan_update
 from scaffold.verify.command import Trial, run_verify
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
-    from scaffold.transaction.change import Change
     from scaffold.units.update_plan import UpdatePlan
 
 
@@ -163,8 +164,41 @@ def register_unit(
     proof: str,
     options: Options,
 ) -> Report:
-    """Add the registry lines of a unit that stands there, and what its proof came to."""
-    changes, lines = register(target.root, unit, entries, proof, dry_run=options.dry_run)
+    """Add the registry lines of a unit that stands there and remember its proof, in one step.
+
+    Raises:
+        RegistryError: A registry cannot be edited without risk.
+    """
+    if options.dry_run:
+        changes, lines = _planned(target.root, unit, entries, proof)
+    else:
+        with session(target.root, f"verify {unit.id}") as opened:
+            changes, lines = _planned(target.root, unit, entries, proof)
+            opened.apply(changes)
     report.changes += reported_changes(changes)
     report.registered += tuple(lines)
     return report
+
+
+def _planned(
+    root: Path, unit: Unit, entries: Sequence[Entry], proof: str
+) -> tuple[list[Change], list[Registration]]:
+    edits = RegistryEdits(lambda entry: _read(root, entry.file))
+    for entry in entries:
+        edits.add(entry)
+    record = record_path(unit.kind, unit.name)
+    before = _read(root, record)
+    after = dump_unit(unit._replace(entries=tuple(entries), proof=proof))
+    changes = edits.changes()
+    if before != after:
+        changes.append(Change(record, "record", before, after))
+    return changes, edits.registered
+
+
+def _read(root: Path, file: str) -> bytes:
+    try:
+        return (root / file).read_bytes()
+    except OSError as error:
+        raise RegistryError(
+            f"{file} cannot be read: {error.strerror}", code="registry_missing"
+        ) from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
-from archon_probe.weight_rules.find import fill_distinct, find_rules
+from archon_probe.weight_rules.find import find_rules
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.unit.experimental.archon.state_dict.small_models import adapter_of, as_objects
+from tests.unit.scaffold.archon.checkpoints import fill_distinct
 
 
 @st.composite

@@ -16,18 +16,17 @@ POSITIONAL = ("hub", "archon", "source")
 """Arguments of a rule that are given by position."""
 
 _DEFAULTS = {"groups": 1, "axis": 0, "transposed": False, "when": None}
-_OPTIONS = (*_DEFAULTS, "shape", "order")
-"""Fields of a rule that are written; the others say how it was found."""
+"""Fields of a rule that are written where they are something else; others say how it was found."""
 
 
 def adapter_file(design: Json, names: ModelNames) -> str:
     """Return ``model/state_dict_adapter.py``."""
-    source = Source(f"Weights of {names.prefix} under the names on the Hub.", names.first_party)
-    source.use(names.shared("state_dict"), "RuleAdapter")
+    source = Source(f"Weights of {names.prefix} under the names on the Hub.", names)
+    source.share("state_dict", "RuleAdapter")
     source.use(names.own("model", "args"), names.args)
     source.use(names.own("model", "model"), names.model)
     rules = cast("Sequence[Json]", design.get("weights") or [])
-    rows = [f"    {_rule_text(rule, source, names)}," for rule in rules]
+    rows = [f"    {_rule_text(rule, source)}," for rule in rules]
     classes = [f"model_class = {names.model}", f"model_args_class = {names.args}"]
     body = "\n".join([*classes, "RULES = (", *rows, ")"])
     doc = f"Maps the weights of {names.prefix} by rules: a name on the Hub, then what it holds."
@@ -83,13 +82,13 @@ def _attributes(node: ast.ClassDef) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _rule_text(rule: Json, source: Source, names: ModelNames) -> str:
+def _rule_text(rule: Json, source: Source) -> str:
     kind = str(rule["rule"])
-    source.use(names.shared("state_dict"), kind)
+    source.share("state_dict", kind)
     given = [literal(rule[key]) for key in POSITIONAL if key in rule]
     given += [
         f"{key}={literal(rule[key])}"
-        for key in _OPTIONS
-        if key in rule and rule[key] != _DEFAULTS.get(key)
+        for key, usual in _DEFAULTS.items()
+        if key in rule and rule[key] != usual
     ]
     return f"{kind}({', '.join(given)})"

@@ -10,7 +10,7 @@ from typing import cast
 
 from scaffold.archon.codegen.docs import STANDARD, field_docs
 from scaffold.archon.codegen.layout import WIDTH
-from scaffold.archon.codegen.mixer import mixer_fields
+from scaffold.archon.codegen.modules import mixer_fields
 from scaffold.archon.codegen.moe import moe_fields, outer_args
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import INDENT, Source, class_text, function_text
@@ -33,14 +33,14 @@ _HOMES = {"RopeArgs": "layers.rope", "MoEArgs": "moe"}
 
 def args_file(design: Json, names: ModelNames) -> str:
     """Return ``model/args.py``."""
-    source = Source(f"Arguments of {names.prefix}.", names.first_party)
+    source = Source(f"Arguments of {names.prefix}.", names)
     source.use("dataclasses", "dataclass")
     source.use("typing", "Any")
-    source.use(names.shared("base"), "BaseModelArgs")
+    source.share("base", "BaseModelArgs")
     fields = all_fields(design)
     parts = [
-        _fields_text(design, fields, source, names),
-        _from_hf(design, fields, source, names),
+        _fields_text(design, fields, source),
+        _from_hf(design, fields, source),
     ]
     doc = f"What {names.prefix} is built from, in the words of its configuration."
     source.add(class_text(names.args, "BaseModelArgs", doc, parts, "@dataclass"))
@@ -91,7 +91,7 @@ def _rope_fields(design: Json) -> list[Json]:
     return found
 
 
-def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
+def _fields_text(design: Json, fields: Sequence[Json], source: Source) -> str:
     rows: list[str] = []
     docs = field_docs(design)
     for each in fields:
@@ -99,7 +99,7 @@ def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: Mo
         doc = STANDARD.get(name) or docs.get(name) or each.get("doc")
         text = str(doc or "")
         text = text.replace("decoder", "encoder") if design.get("encoder") else text
-        line = _field_text(each, source, names)
+        line = _field_text(each, source)
         one = f"{line}  # {text}" if text else line
         # A comment that is too long for the line stands above it.
         rows += [one] if len(INDENT) + len(one) <= WIDTH else [f"# {text}", line]
@@ -114,11 +114,11 @@ def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: Mo
     return "\n".join(rows)
 
 
-def _field_text(field: Json, source: Source, names: ModelNames) -> str:
+def _field_text(field: Json, source: Source) -> str:
     kind, default = str(field["type"]), field.get("default")
     for word in re.findall(r"\w+", kind):
         if word in _HOMES:
-            source.use(names.shared(_HOMES[word]), word)
+            source.share(_HOMES[word], word)
     made = default_text(field)
     if isinstance(default, Mapping):
         # A dataclass refuses a mutable default.
@@ -127,7 +127,7 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
     return f"{field['name']}: {kind} = {made}"
 
 
-def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
+def _from_hf(design: Json, fields: Sequence[Json], source: Source) -> str:
     # The trainer hands over the whole configuration of a model with several senses.
     body = ["hf_config = hf_config.get_text_config()"] if design.get("composite") else []
     is_encoder = bool(design.get("encoder"))
@@ -148,7 +148,7 @@ def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelN
     body.append("return cls.from_values(values, is_critic, **kwargs)")
     signature = (
         "def from_hf_config(cls, hf_config: Any, is_critic: bool = False, **kwargs: Any)"
-        f" -> {names.args}"
+        f" -> {source.names.args}"
     )
     return "@classmethod\n" + function_text(signature, body)
 

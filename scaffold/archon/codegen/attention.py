@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from scaffold.archon.codegen.attention_output import reset_method, write_output
 from scaffold.archon.codegen.class_body import ModuleBody, maybe
-from scaffold.archon.codegen.names import ModelNames
-from scaffold.archon.codegen.norms import norm_text
-from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.modules import norm_text
+from scaffold.archon.codegen.source import Source, class_text, function_text
 from scaffold.archon.codegen.values import (
     ALWAYS,
     NEVER,
@@ -25,10 +24,18 @@ from scaffold.archon.codegen.values import (
 _DOC_WIDTH = 88
 """Longest first line of the docstring of a class, between its indent and its quotes."""
 
+GATES = {
+    "sigmoid": "torch.sigmoid({})",
+    "softplus": "F.softplus({})",
+    "silu": "F.silu({})",
+    "tanh": "torch.tanh({})",
+}
+"""Functions of a gate on the attention's output, by the name that a design gives them."""
 
-def attention_class(design: Json, source: Source, names: ModelNames) -> str:
+
+def attention_class(design: Json, source: Source) -> str:
     """Return the class ``Attention`` of a design."""
-    return _GroupedWriter(design, source, names).text()
+    return _GroupedWriter(design, source).text()
 
 
 def takes_rope(design: Json) -> bool:
@@ -50,16 +57,15 @@ def forward_signature(design: Json) -> str:
 class AttentionWriter:
     """What grouped and latent attention share: imports, the core, and the class around all."""
 
-    def __init__(self, design: Json, source: Source, names: ModelNames) -> None:
+    def __init__(self, design: Json, source: Source) -> None:
         self.design = design
         self.part: Json = design["attention"]
         self.source = source
-        self.names = names
         self.body = ModuleBody(source)
-        source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
-        source.use(names.shared("layers", "packing"), "Packing")
+        source.share("attention", "AttentionCore", "merge_heads", "split_heads")
+        source.share("layers.packing", "Packing")
         if takes_rope(design):
-            source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
+            source.share("layers.rope", "RopeTable", "apply_rotary")
 
     def add_core(self) -> None:
         """Make the core, which attends."""
@@ -72,7 +78,7 @@ class AttentionWriter:
     def class_of(self, doc: str, reset: str = "") -> str:
         """Return the class, with a method that resets its own parameters if it has some."""
         core_id = ", core_id: int" if attention_count(self.design) > 1 else ""
-        init = f"def __init__(self, args: {self.names.args}, layer_id: int{core_id}) -> None"
+        init = f"def __init__(self, args: {self.source.names.args}, layer_id: int{core_id}) -> None"
         made, forward = self.body.methods(init, forward_signature(self.design))
         return class_text("Attention", "nn.Module", doc, [made, reset, forward])
 
@@ -85,8 +91,8 @@ class _GroupedWriter(AttentionWriter):
         extras = self._extras()
         self.add_core()
         attended = f"self.core({', '.join(['q', 'k', 'v', 'packing', *extras])})"
-        write_output(self.part, self.body, self.names, attended, self.v_head_dim)
-        return self.class_of(self._doc(), reset_method(self.part))
+        self._output(attended)
+        return self.class_of(self._doc(), _reset_method(self.part))
 
     def _doc(self) -> str:
         part = self.part
@@ -135,7 +141,7 @@ class _GroupedWriter(AttentionWriter):
             norm: Json | None = part.get(name)
             if norm is not None and has(norm):
                 each = heads.get(name, part["n_kv_heads"]) if norm.get("per_head") else None
-                call = norm_text(norm, self.source, self.names, each)
+                call = norm_text(norm, self.source, each)
                 body.setup.append(f"self.{name} = {call}")
 
     def _queries_keys_values(self) -> None:
@@ -217,7 +223,7 @@ class _GroupedWriter(AttentionWriter):
         temperature: Json | None = part.get("temperature")
         if temperature is not None and has(temperature):
             rule = temperature.get("rule", "log")
-            self.source.use(self.names.shared("layers", "positions"), f"{rule}_temperature")
+            self.source.share("layers.positions", f"{rule}_temperature")
             guard = body.flag("has_temperature", guard_of(temperature))
             keys = ("scale", "floor") if rule == "log" else ("power", "length")
             options = [f"{k}={body.stored(f'temperature_{k}', temperature[k])}" for k in keys]
@@ -243,7 +249,7 @@ class _GroupedWriter(AttentionWriter):
         return extras
 
     def _alibi(self, alibi: Json) -> str:
-        self.source.use(self.names.shared("layers", "positions"), "AlibiSlopes")
+        self.source.share("layers.positions", "AlibiSlopes")
         # Only what differs from the defaults of AlibiSlopes is written.
         options = [value_text(self.part["n_heads"]), *told(alibi, max_bias=8)]
         options += told({"scale": alibi.get("multiplier")}, scale=1.0)
@@ -252,3 +258,74 @@ class _GroupedWriter(AttentionWriter):
         self.body.setup.append(f"self.alibi = {maybe(call, guard, 'None')}")
         is_always = guard == ALWAYS
         return "self.alibi(q)" if is_always else "None if self.alibi is None else self.alibi(q)"
+
+    def _output(self, attended: str) -> None:
+        """Write the way from what was attended, [1, H, T, Dv], to the end of ``forward``."""
+        part, body = self.part, self.body
+        norm: Json | None = part.get("out_norm") if has(part.get("out_norm")) else None
+        if norm is not None:
+            heads = part["n_heads"] if norm.get("per_head") else None
+            body.setup.append(f"self.out_norm = {norm_text(norm, self.source, heads)}")
+        out = attended
+        if has(part.get("gate")):
+            body.step(f"out = {out}")
+            self._gate(part["gate"])
+            out = "out"
+        out = f"merge_heads({out})"
+        # A norm over the projection sees all heads side by side, so it comes after the merge.
+        if norm is not None:
+            out = f"self.out_norm({out})"
+        body.step(f"return self.wo({out})")
+
+    def _gate(self, gate: Json) -> None:
+        part, body = self.part, self.body
+        guard = guard_of(gate)
+        per_head = gate.get("per", "dim") == "head"
+        width, size = self._gate_sizes(gate)
+        call = f"nn.Linear(args.dim, {width}, bias={value_text(gate.get('bias', False))})"
+        body.setup.append(f"self.gate = {maybe(call, guard, 'None')}")
+        logits = "self.gate(x)" if per_head else f"split_heads(self.gate(x), {size})"
+        if gate.get("head_bias"):
+            self.source.use("torch")
+            zeros = f"nn.Parameter(torch.zeros({value_text(part['n_heads'])}))"
+            body.setup.append(f"self.gate_bias = {maybe(zeros, guard, 'None')}")
+            # The bias is [H]; logits are [1, T, H] for one gate a head, else [1, H, T, Dv].
+            logits += " + self.gate_bias" + ("" if per_head else "[:, None, None]")
+        value = GATES[fixed(gate, "fn", "sigmoid")].format(logits)
+        if value.startswith("F."):
+            self.source.use_as("torch.nn.functional", "F")
+        else:
+            self.source.use("torch")
+        # One gate a head is [1, T, H]; the output of attention is [1, H, T, Dv].
+        shaped = f"{value}.transpose(1, 2).unsqueeze(-1)" if per_head else value
+        body.step(f"out = out * {shaped}", guard if guard == ALWAYS else "self.gate is not None")
+
+    def _gate_sizes(self, gate: Json) -> tuple[str, str]:
+        """Return how wide all gates are, and those of a head: the config may choose one."""
+        part, per = self.part, gate.get("per", "dim")
+        if isinstance(per, Mapping):
+            text = f'1 if {value_text(per)} == "head" else {value_text(self.v_head_dim)}'
+            kept = self.body.kept("gate_dim", text)
+            return f"{product(part['n_heads'])} * {kept}", kept
+        size = "v_head_dim" if part.get("v_head_dim") is not None else "head_dim"
+        width = product(part["n_heads"], *([] if per == "head" else [self.v_head_dim]))
+        return width, f"self.{size}"
+
+
+def own_parameters(part: Json) -> dict[str, str]:
+    """Return the parameters that belong to the attention itself, and their guards."""
+    found: dict[str, str] = {}
+    if has(part.get("sinks")):
+        found["sinks"] = guard_of(part["sinks"])
+    if has(part.get("gate")) and part["gate"].get("head_bias"):
+        found["gate_bias"] = guard_of(part["gate"])
+    return found
+
+
+def _reset_method(part: Json) -> str:
+    """Return the method that gives the attention's own parameters fresh values, or ""."""
+    body: list[str] = []
+    for name, guard in own_parameters(part).items():
+        line = f"nn.init.zeros_(self.{name})"
+        body += [line] if guard == ALWAYS else [f"if self.{name} is not None:", f"    {line}"]
+    return function_text("def reset_parameters(self) -> None", body) if body else ""

@@ -7,26 +7,22 @@ from typing import Any, cast
 
 from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
 from scaffold.archon.codegen.class_body import ModuleBody, maybe
-from scaffold.archon.codegen.feed_forward import feed_forward_text
-from scaffold.archon.codegen.mixer import mixer_text
+from scaffold.archon.codegen.modules import feed_forward_text, mixer_text, norm_text
 from scaffold.archon.codegen.moe import moe_text
-from scaffold.archon.codegen.names import ModelNames
-from scaffold.archon.codegen.norms import norm_text
 from scaffold.archon.codegen.source import Source, class_text
 from scaffold.archon.codegen.steps import steps_text
 from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, guard_of
 
 
-def block_class(design: Json, source: Source, names: ModelNames) -> str:
+def block_class(design: Json, source: Source) -> str:
     """Return the class ``TransformerBlock`` of a design."""
-    return _BlockWriter(design, source, names).text()
+    return _BlockWriter(design, source).text()
 
 
 class _BlockWriter:
-    def __init__(self, design: Json, source: Source, names: ModelNames) -> None:
+    def __init__(self, design: Json, source: Source) -> None:
         self.design = design
         self.source = source
-        self.names = names
         self.body = ModuleBody(source)
         modules: Sequence[Json] = design["block"]["modules"]
         # What no configuration has is written nowhere.
@@ -36,7 +32,7 @@ class _BlockWriter:
         self._make_modules()
         variants = [v for v in self.design["block"]["variants"] if guard_of(v) != NEVER]
         self._write_variants(variants)
-        init = f"def __init__(self, args: {self.names.args}, layer_id: int) -> None"
+        init = f"def __init__(self, args: {self.source.names.args}, layer_id: int) -> None"
         methods = self.body.methods(init, forward_signature(self.design))
         return class_text("TransformerBlock", "nn.Module", self._doc(variants), methods)
 
@@ -79,14 +75,14 @@ class _BlockWriter:
             norm: dict[str, Any] = dict(module["norm"])
             if "when" in module:
                 norm["when"] = module["when"]
-            return norm_text(norm, self.source, self.names)
+            return norm_text(norm, self.source)
         if module["kind"] == "mixer":
-            return mixer_text(self.design["mixer"], self.source, self.names)
+            return mixer_text(self.design["mixer"], self.source)
         if module["kind"] == "mlp":
             mlp: Json = module.get("mlp") or self.design["mlp"]
-            return feed_forward_text(mlp, self.source, self.names)
+            return feed_forward_text(mlp, self.source)
         # The mixture of experts has much to say of its own.
-        return moe_text(self.design["moe"], self.source, self.names)
+        return moe_text(self.design["moe"], self.source)
 
     def _write_variants(self, variants: Sequence[Json]) -> None:
         for number, variant in enumerate(variants):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from scaffold.archon.codegen.attention import AttentionWriter, takes_rope
-from scaffold.archon.codegen.names import ModelNames
-from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.modules import norm_text
 from scaffold.archon.codegen.source import Source
 from scaffold.archon.codegen.values import ALWAYS, Json, given, guard_of, product, value_text
 
 
-def mla_class(design: Json, source: Source, names: ModelNames) -> str:
+def mla_class(design: Json, source: Source) -> str:
     """Return the class ``Attention`` of a design whose attention is latent."""
-    return _LatentWriter(design, source, names).text()
+    return _LatentWriter(design, source).text()
 
 
 class _LatentWriter(AttentionWriter):
@@ -43,7 +42,7 @@ class _LatentWriter(AttentionWriter):
         query = "self.wq(x)"
         if given(part.get("q_lora_rank")):
             rank = value_text(part["q_lora_rank"])
-            norm = norm_text({**part["q_norm"], "when": True}, self.source, self.names)
+            norm = norm_text({**part["q_norm"], "when": True}, self.source)
             setup = [
                 self._linear("wq_a", f"args.dim, {rank}", "q_a_bias"),
                 f"self.q_norm = {norm}",
@@ -76,7 +75,7 @@ class _LatentWriter(AttentionWriter):
         heads = value_text(part["n_heads"])
         body.setup += [
             self._linear("wkv_a", f"args.dim, {rank} + {rotated}", "kv_a_bias"),
-            f"self.kv_norm = {norm_text(part['kv_norm'], self.source, self.names)}",
+            f"self.kv_norm = {norm_text(part['kv_norm'], self.source)}",
             self._linear("wkv_b", f"{rank}, {heads} * ({nope} + {value})", "kv_b_bias"),
         ]
         sizes = "[self.kv_lora_rank, self.qk_rope_head_dim]"

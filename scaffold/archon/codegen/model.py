@@ -8,10 +8,15 @@ from typing import cast
 from scaffold.archon.codegen.attention import attention_class, takes_rope
 from scaffold.archon.codegen.block import block_class
 from scaffold.archon.codegen.class_body import model_value
-from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps
-from scaffold.archon.codegen.head import head_setup, logits_steps, scores_steps
-from scaffold.archon.codegen.mixer import mixer_class
+from scaffold.archon.codegen.ends import (
+    embedding_setup,
+    embedding_steps,
+    head_setup,
+    logits_steps,
+    scores_steps,
+)
 from scaffold.archon.codegen.mla import mla_class
+from scaffold.archon.codegen.modules import mixer_class
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, class_text, function_text
 from scaffold.archon.codegen.values import ALWAYS, Json, guard_of, told
@@ -19,14 +24,14 @@ from scaffold.archon.codegen.values import ALWAYS, Json, guard_of, told
 
 def model_file(design: Json, names: ModelNames) -> str:
     """Return ``model/model.py``."""
-    source = Source(_file_doc(design, names), names.first_party)
+    source = Source(_file_doc(design, names), names)
     source.use("torch", "Tensor", "nn")
     source.use(names.own("model", "args"), names.args)
     # Latent attention shares no projections with the other kind.
     is_latent = design["attention"].get("kind", "gqa") == "mla"
-    source.add((mla_class if is_latent else attention_class)(design, source, names))
-    source.add(block_class(design, source, names))
-    source.add(_model_class(design, source, names))
+    source.add((mla_class if is_latent else attention_class)(design, source))
+    source.add(block_class(design, source))
+    source.add(_model_class(design, source))
     return source.text()
 
 
@@ -57,20 +62,21 @@ def _file_doc(design: Json, names: ModelNames) -> str:
     return "\n".join(lines)
 
 
-def _model_class(design: Json, source: Source, names: ModelNames) -> str:
+def _model_class(design: Json, source: Source) -> str:
+    names = source.names
     embedding = cast("Json", design.get("embedding") or {})
     head = cast("Json", design.get("head") or {})
     is_encoder = bool(design.get("encoder"))
     base = "BaseEncoder" if is_encoder else "BaseDecoder"
-    source.use(names.shared(base.removeprefix("Base").lower()), base)
+    source.share(base.removeprefix("Base").lower(), base)
     setup = [
         "super().__init__()",
         "self.model_args = args",
-        *embedding_setup(embedding, source, names),
-        *_ropes_setup(design, source, names),
+        *embedding_setup(embedding, source),
+        *_ropes_setup(design, source),
         "self.layers = nn.ModuleDict({str(layer_id): TransformerBlock(args, layer_id)"
         " for layer_id in range(args.n_layers)})",
-        *head_setup(head, source, names),
+        *head_setup(head, source),
     ]
     steps = {
         "embed(self, tokens: Tensor, packing: Packing)": embedding_steps(embedding),
@@ -89,10 +95,10 @@ def _model_class(design: Json, source: Source, names: ModelNames) -> str:
     return class_text(names.model, base, doc, methods)
 
 
-def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:
+def _ropes_setup(design: Json, source: Source) -> list[str]:
     if not takes_rope(design):
         return []
-    source.use(names.shared("layers", "rope"), "RotaryEmbedding")
+    source.share("layers.rope", "RotaryEmbedding")
     ropes = cast("Mapping[str, Json]", design["ropes"])
     calls: dict[str, str] = {}
     for key, rope in ropes.items():

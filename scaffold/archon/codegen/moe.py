@@ -2,59 +2,39 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.names import ARCHON
 from scaffold.archon.codegen.source import Source
 from scaffold.archon.codegen.values import Json, default_text, literal, spelled, value_text
-
-DEFAULTS: Mapping[str, Any] = {
-    "num_experts": 8,
-    "top_k": 1,
-    "score_func": "sigmoid",
-    "score_after_topk": False,
-    "router_bias": False,
-    "router_softcap": 0.0,
-    "router_dtype": None,
-    "sparsemixer_eps": 0.0,
-    "use_expert_bias": False,
-    "num_expert_groups": None,
-    "num_limited_groups": None,
-    "group_score_func": "top2",
-    "route_norm": False,
-    "route_norm_p": 1.0,
-    "route_norm_eps": 0.0,
-    "route_norm_min": 0.0,
-    "route_scale": 1.0,
-    "weights_in_fp32": False,
-    "score_before_experts": False,
-    "num_zero_experts": 0,
-    "activation": "silu",
-    "gated": True,
-    "expert_bias_terms": False,
-    "gate_alpha": None,
-    "gate_limit": None,
-    "up_limit": None,
-    "up_offset": 0.0,
-    "num_shared_experts": 0,
-    "shared_expert_intermediate_size": 0,
-    "shared_activation": None,
-    "shared_bias": False,
-    "use_shared_expert_gate": False,
-    "output_scale": 1.0,
-    "post_norm_eps": None,
-}
-"""What the fields of ``MoEArgs`` are when nothing is said, in their order: a test compares them."""
+from scaffold.syntax import parse
+from scaffold.templating.manifests import templates_folder
 
 _ARGUMENT = re.compile(r"\bargs\.(\w+)")
 
 
-def moe_text(moe: Json, source: Source, names: ModelNames) -> str:
+@functools.cache
+def defaults() -> dict[str, Any]:
+    """Return what the fields of ``MoEArgs`` are when nothing is said, in their order."""
+    # Read as text: importing it would need torch.
+    file = templates_folder().parent / f"{ARCHON.replace('.', '/')}/moe/args.py"
+    classes = (n for n in parse(file.read_bytes()).body if isinstance(n, ast.ClassDef))
+    fields = next(n for n in classes if n.name == "MoEArgs").body
+    return {
+        ast.unparse(n.target): ast.literal_eval(n.value)
+        for n in fields
+        if isinstance(n, ast.AnnAssign) and n.value is not None
+    }
+
+
+def moe_text(moe: Json, source: Source) -> str:
     """Return the call that makes a block's mixture of experts."""
-    source.use(names.shared("moe"), "MoE")
+    source.share("moe", "MoE")
     # `moe_args` is one for all layers: what differs is replaced where a block is made.
     changes = {name: value for name, value in _options(moe).items() if _differs_by_layer(value)}
     args = "args.moe_args"
@@ -81,7 +61,7 @@ def moe_fields(design: Json) -> list[Json]:
         read.append(f"{name}={_from_config(stated, fields, inner)}")
         usual = _usual(value, fields)
         # What equals the default of MoEArgs is left to it.
-        if usual != literal(DEFAULTS[name]):
+        if usual != literal(defaults()[name]):
             default.append(f"{name}={usual}")
     return [
         {
@@ -123,11 +103,11 @@ def outer_args(design: Json) -> list[Json]:
 def _options(moe: Json) -> dict[str, Any]:
     """Return the options that say something, in the order of ``MoEArgs``."""
     given = cast("Mapping[str, Any]", moe["args"])
-    options = {name: given[name] for name in DEFAULTS if name in given}
-    if options.get("shared_activation") == options.get("activation", DEFAULTS["activation"]):
+    options = {name: given[name] for name in defaults() if name in given}
+    if options.get("shared_activation") == options.get("activation", defaults()["activation"]):
         # None there means that of the routed experts.
         options.pop("shared_activation", None)
-    return {name: value for name, value in options.items() if value != DEFAULTS[name]}
+    return {name: value for name, value in options.items() if value != defaults()[name]}
 
 
 def _count_of_shared(options: Mapping[str, Any]) -> Any:

@@ -46,10 +46,6 @@ class ModelNames:
     errors: str
     registers_itself: bool
 
-    def shared(self, *parts: str) -> str:
-        """Return the dotted name of a shared part."""
-        return ".".join([self.parts, *parts])
-
     def contract(self, module: str) -> str:
         """Return the dotted name of a module that every package with Archon models has."""
         return f"{ARCHON}.{module}"

@@ -10,7 +10,7 @@ from scaffold.templating.render import python_literal
 def package_files(names: ModelNames) -> dict[str, str]:
     """Return the ``__init__.py`` of the model's folders; its three classes are in the first."""
     doc = f"Archon model for the Hugging Face model_type ``{names.model_type}``."
-    source = Source(doc, names.first_party, annotations=False)
+    source = Source(doc, names, annotations=False)
     homes = {names.args: "args", names.model: "model", names.adapter: "state_dict_adapter"}
     for name, module in homes.items():
         source.use(names.own("model", module), name)
@@ -19,13 +19,13 @@ def package_files(names: ModelNames) -> dict[str, str]:
     model = f"{names.prefix}: arguments, modules and the mapping of its weights."
     infra = f"{names.prefix} across processes."
     inner = {"model/__init__.py": model, "infra/__init__.py": infra}
-    texts = {path: Source(doc, annotations=False).text() for path, doc in inner.items()}
+    texts = {path: Source(doc, names, annotations=False).text() for path, doc in inner.items()}
     return {"__init__.py": source.text(), **texts}
 
 
 def spec_file(names: ModelNames) -> str:
     """Return ``spec.py``."""
-    source = Source(f"What the trainer needs of {names.prefix}.", names.first_party, False)
+    source = Source(f"What the trainer needs of {names.prefix}.", names, False)
     source.use(names.contract("model_spec"), "ModelSpec")
     source.use(names.contract("pipeline_parallel"), "pipeline_llm")
     source.use(names.own("infra", "parallelize"), names.parallelize)

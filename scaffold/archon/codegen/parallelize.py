@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaffold.archon.codegen.attention_output import own_parameters
+from scaffold.archon.codegen.attention import own_parameters
 from scaffold.archon.codegen.mla import mla_plan
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, function_text
@@ -14,12 +14,12 @@ PLAN_COMMENT = "# What is split over tensor parallelism in a block; everything e
 def parallelize_file(design: Json, names: ModelNames) -> str:
     """Return ``infra/parallelize.py``: what tensor parallelism splits, and one call."""
     plan = tensor_parallel_plan(design)
-    source = Source(f"{names.prefix} across processes.", names.first_party)
+    source = Source(f"{names.prefix} across processes.", names)
     source.use("typing", "Any")
     source.use("torch", "nn")
     if plan:
-        source.use(names.shared("parallel"), *{style.partition("(")[0] for style in plan.values()})
-    source.use(names.shared("parallel", "decoder"), "parallelize_decoder")
+        source.share("parallel", *{style.partition("(")[0] for style in plan.values()})
+    source.share("parallel.decoder", "parallelize_decoder")
     source.use(names.contract("parallel_dims"), "ArchonParallelDims")
     rows = "".join(f'    "{name}": {style},\n' for name, style in plan.items())
     if plan:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from scaffold.archon.codegen.layout import WIDTH, break_lines
+from scaffold.archon.codegen.names import ModelNames
 from scaffold.templating.render import sorted_imports
 
 INDENT = "    "
@@ -16,13 +17,12 @@ class Source:
 
     Args:
         doc: Its docstring: one line, or a line, an empty one and more.
-        first_party: Top-level package of the target, for the order of imports.
+        names: Of the model that it belongs to.
         annotations: Whether annotations stay text, so that names may come later.
     """
 
-    def __init__(self, doc: str, first_party: str = "areal", annotations: bool = True) -> None:
-        self.doc = doc
-        self.first_party = first_party
+    def __init__(self, doc: str, names: ModelNames, annotations: bool = True) -> None:
+        self.doc, self.names = doc, names
         self._imports: list[str] = []
         self._blocks: list[str] = []
         if annotations:
@@ -32,6 +32,10 @@ class Source:
         """Import names from a module, or the module itself."""
         found = [f"from {module} import {name}" for name in names]
         self._imports += found or [f"import {module}"]
+
+    def share(self, part: str, *names: str) -> None:
+        """Import names from a shared part."""
+        self.use(f"{self.names.parts}.{part}", *names)
 
     def use_as(self, module: str, name: str) -> None:
         """Import a module under another name."""
@@ -45,7 +49,9 @@ class Source:
         """Return the file."""
         parts = [docstring(self.doc)]
         if self._imports:
-            parts.append(sorted_imports("\n".join(self._imports), (self.first_party, "tests")))
+            parts.append(
+                sorted_imports("\n".join(self._imports), (self.names.first_party, "tests"))
+            )
         head = "\n\n".join(part.strip("\n") for part in parts)
         # Two blank lines around definitions, one between statements, as formatters have it.
         statements = [block for block in self._blocks if not _is_definition(block)]

@@ -156,7 +156,7 @@ def test_default_arguments_make_a_model() -> None:
 
 def tests_file(design: Json, names: ModelNames) -> str:
     """Return the model's test: parity where the design has a tiny config to try."""
-    source = Source(f"Is {names.prefix} what transformers computes?", names.first_party)
+    source = Source(f"Is {names.prefix} what transformers computes?", names)
     source.use(names.own("spec"), names.spec)
     source.use("torch")
     tiny = cast("Json | None", design.get("tiny"))
@@ -164,7 +164,7 @@ def tests_file(design: Json, names: ModelNames) -> str:
         source.add(CONSTRUCTION.substitute(spec=names.spec))
         return source.text()
     config, model = str(design["source"]["config_class"]), str(design["source"]["model_class"])
-    source.use(names.shared("testing"), "PackedBatch", "build_model", "loss_of", "run_split")
+    source.share("testing", "PackedBatch", "build_model", "loss_of", "run_split")
     source.use("pathlib", "Path")
     source.use("typing", "NamedTuple")
     source.use("pytest")

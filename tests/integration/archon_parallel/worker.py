@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -50,4 +53,7 @@ def run(case: Case) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_all(sys.argv[1], sys.argv[2], run)
+    cases, results = map(Path, sys.argv[1:])
+    found = run_all([Case(**each) for each in json.loads(cases.read_text())], run)
+    if os.environ["RANK"] == "0":
+        results.write_text(json.dumps(found))

@@ -116,7 +116,7 @@ def test_a_model_is_added_proven_and_taken_back(target: Path, scaffold: Run) -> 
     assert tree(target) == before
     added = scaffold(target, *ADD)
     assert (added.status, added.report["proof"]["ok"]) == (0, True), added.text
-    assert added.report["proof"]["test"]["passed"] == 3
+    assert added.report["proof"]["test"]["passed"] == 7
     assert [row["key"] for row in added.report["registered"]] == ["llama"]
     assert (target / TEST).is_file()
     assert scaffold(target, *VERIFY).report["verdict"] == "ok"

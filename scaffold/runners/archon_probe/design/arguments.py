@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -20,22 +20,23 @@ from archon_probe.design.expressions import (
     fit_layers,
     uniform_values,
 )
+from archon_probe.measure.observation import Observation
 from archon_probe.measure.tiny import layer_lists
 
 STANDARD = {
-    "dim": ("int", "Width of the residual stream."),
-    "n_layers": ("int", "Number of blocks."),
-    "n_heads": ("int", "Query heads."),
-    "n_kv_heads": ("int", "Key and value heads."),
-    "head_dim": ("int", "Size of a head."),
-    "hidden_dim": ("int", "Inner width of the feed-forward block."),
-    "vocab_size": ("int", "Rows of the embedding."),
-    "norm_eps": ("float", "Added to the variance in norms."),
-    "max_seq_len": ("int", "Positions the configuration states."),
-    "enable_weight_tying": ("bool", "The output projection shares the embedding's weight."),
-    "eos_id": ("int | None", "Token that ends a text."),
+    "dim": "int",
+    "n_layers": "int",
+    "n_heads": "int",
+    "n_kv_heads": "int",
+    "head_dim": "int",
+    "hidden_dim": "int",
+    "vocab_size": "int",
+    "norm_eps": "float",
+    "max_seq_len": "int",
+    "enable_weight_tying": "bool",
+    "eos_id": "int | list[int] | None",
 }
-"""Arguments every model has, in their order."""
+"""Arguments every model has, in their order, with their types."""
 
 # Of fields that have one value in a tiny configuration these are tried first.
 PREFERRED = (
@@ -63,16 +64,38 @@ SIZES = {
 }
 
 
+def read(value: Any, *keys: Any) -> Any:
+    """Return an entry of a feature, ABSENT where the feature has none.
+
+    Args:
+        value: A feature, or ABSENT.
+        keys: From the outermost; the last may be a function of what the others lead to.
+    """
+    if isinstance(value, str) and value == ABSENT:
+        return ABSENT
+    try:
+        for key in keys:
+            value = key(value) if callable(key) else value[key]
+    except (KeyError, TypeError, IndexError):
+        return ABSENT
+    return value
+
+
+def each(rows: list[list[Any]], *keys: Any) -> list[list[Any]]:
+    """Return `read` of each feature, by case and layer."""
+    return [[read(value, *keys) for value in row] for row in rows]
+
+
 class Arguments:
     """The arguments of a model, collected while its options are fitted.
 
     Args:
         real: The configuration that gives defaults.
-        measured: Cases with what was observed.
+        measured: Observations by case.
     """
 
-    def __init__(self, real: Case, measured: Sequence[tuple[Case, Any]]) -> None:
-        self.real = real
+    def __init__(self, real: Case, measured: Sequence[tuple[Case, Observation]]) -> None:
+        self.real, self.measured = real, measured
         self.cases = [case for case, _ in measured]
         self.fields = Fields(self.cases, PREFERRED)
         self.args: dict[str, dict[str, Any]] = {}
@@ -80,6 +103,18 @@ class Arguments:
         self.known: dict[str, list[Any]] = {}
         self.missed: dict[str, set[str]] = {}
         self.evidence: list[dict[str, Any]] = []
+
+    def whole(self, get: Callable[[Observation], Any]) -> list[Any]:
+        """Return an option of the model in each case."""
+        return [read(observation, get) for _, observation in self.measured]
+
+    def rows(self, get: Callable[[dict[str, Any]], Any]) -> list[list[Any]]:
+        """Return an option of layers in each case."""
+        return each([observation.layers for _, observation in self.measured], get)
+
+    def modules(self, name: str) -> list[list[Any]]:
+        """Return the features of one module of each layer in each case."""
+        return self.rows(lambda layer: layer["modules"][name])
 
     def standard(
         self, name: str, measured: Sequence[Any], path: str, is_of_some: bool = False
@@ -105,9 +140,8 @@ class Arguments:
         # Later arguments have a default for each layer of the real configuration.
         if name == "n_layers" and fitted.text is not None:
             self.real = replace(self.real, n_layers=evaluate(fitted.text, self.real))
-        kind, doc = STANDARD[name]
         self.known[name] = list(measured)
-        return self.add(name, kind, fitted, doc, is_standard=True)
+        return self.add(name, STANDARD[name], fitted)
 
     def _counted(self, fitted: Fitted) -> Fitted:
         """Return a number of layers that is whole, also where no variation has another one."""
@@ -117,14 +151,12 @@ class Arguments:
         shared = set.intersection(*map(set, lists))
         return replace(fitted, text=f"len(hf_config.{min(shared)})") if shared else fitted
 
-    def add(
-        self, name: str, kind: str, fitted: Fitted, doc: str, is_standard: bool = False
-    ) -> dict[str, Any]:
+    def add(self, name: str, kind: str, fitted: Fitted, doc: str = "") -> dict[str, Any]:
         """Add an argument, and return the value that reads it."""
         text = fitted.text if fitted.text is not None else repr(fitted.constant)
         key = (text, fitted.per_layer)
         # One expression is one argument, whatever options read it.
-        if key in self.by_text and not is_standard:
+        if key in self.by_text and name not in STANDARD:
             name = self.by_text[key]
         else:
             names = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))

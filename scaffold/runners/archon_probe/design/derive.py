@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import load_file
-from torch import Tensor
 
 from archon_probe.design.arguments import Arguments
 from archon_probe.design.expressions import Case
@@ -27,7 +25,7 @@ from archon_probe.errors import ProbeError
 from archon_probe.measure.mixer_reach import describe_mixers
 from archon_probe.measure.model import observe
 from archon_probe.measure.observation import Observation
-from archon_probe.measure.random_weights import names_beside, random_model
+from archon_probe.measure.random_weights import names_beside, random_model, save_and_load
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotation_dtype import rotation_in_fp32
 from archon_probe.measure.size import check_size, differing
@@ -110,7 +108,7 @@ def derive(real: Any) -> dict[str, Any]:
         "class_prefix": re.sub(PREFIX_ENDS, "", type(model).__name__),
         "source": source_of(model),
     }
-    design |= shape_design(arguments, measured)
+    design |= shape_design(arguments)
     if ropes := design.get("ropes"):
         stage("measuring rotations below fp32")
         kept = rotation_in_fp32(small)
@@ -204,10 +202,7 @@ def source_of(model: Any) -> dict[str, str]:
 def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
     """Return how the names on the Hub map to the Archon model's, and what is left over."""
     with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        hub: dict[str, Tensor] = {}
-        for file in sorted(Path(folder).glob("*.safetensors")):
-            hub |= load_file(file)
+        hub = save_and_load(model, Path(folder))
     archon = {n: t.detach().contiguous() for n, t in found.tensors.items()}
     # transformers lists every tie that a class may have; whether this one ties was measured.
     tied = getattr(model, "all_tied_weights_keys", {}) if found.head.get("tied") else {}

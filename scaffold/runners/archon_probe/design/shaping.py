@@ -2,66 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from archon_probe.design.arguments import Arguments
+from archon_probe.design.arguments import STANDARD, Arguments, each
 from archon_probe.design.expressions import ABSENT, Fitted
-from archon_probe.design.shaper import Measured, Part, Shaper, each, literal_one
-from archon_probe.design.shaping_mla import shape_mla
+from archon_probe.design.part import Part, literal_one
 from archon_probe.design.shaping_rope import shape_ropes
 from archon_probe.measure.observation import Observation
 
 LAYER_NAMES = {"window": "windows", "chunk": "chunks"}
 """Names of arguments whose options no single field of a configuration gives."""
 
+LATENT_SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "q_lora_rank")
+LATENT_BIASES = ("q_a_bias", "q_b_bias", "q_bias", "kv_a_bias", "kv_b_bias", "o_bias")
+
 # Relations over standard arguments that factors on scores are tried as first.
 SCALES = ("args.head_dim**-0.5", "args.dim**0.5", "args.dim**-0.5", "1.0")
 
 
-def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
+def shape_design(a: Arguments) -> dict[str, Any]:
     """Return the parts of a design that follow from observations."""
-    shaper = Shaper(arguments, measured)
-    _standard(shaper)
-    design: dict[str, Any] = {"embedding": _embedding(shaper)}
-    names = _module_names(measured)
-    variants = _variants(shaper)
-    design["block"] = {"modules": [_module(shaper, n) for n in names], "variants": variants}
-    kinds = {n: _kind_of(measured, n) for n in names}
+    is_encoder = "pooling" in a.measured[0][1].head
+    _standard(a, is_encoder)
+    design: dict[str, Any] = {"embedding": _embedding(a)}
+    layers = [layer for _, found in a.measured for layer in found.layers]
+    # In the order of the steps that call them.
+    called = [step["call"] for layer in layers for step in layer["steps"] if "call" in step]
+    modules = {n: m["kind"] for layer in layers for n, m in layer["modules"].items()}
+    kinds = {name: modules[name] for name in dict.fromkeys(called)}
+    variants = _variants(a)
+    design["block"] = {
+        "modules": [_module(a, name, kind) for name, kind in kinds.items()],
+        "variants": variants,
+    }
     shapes = {"attention": _attention, "mixer": _mixer, "mlp": _mlp, "moe": _moe}
     for kind, shape in shapes.items():
-        of_kind = [n for n in names if kinds[n] == kind]
-        if of_kind:
-            design[kind] = shape(shaper, shaper.part(kind, shaper.modules(of_kind[0])))
-    design["ropes"] = shape_ropes(shaper, design)
-    if _is_encoder(measured):
+        if of_kind := [name for name in kinds if kinds[name] == kind]:
+            design[kind] = shape(Part(a, kind, a.modules(of_kind[0])))
+    design["ropes"] = shape_ropes(a, design)
+    if is_encoder:
         design["encoder"] = True
-    head = shaper.part("head", [[observation.head] for _, observation in measured])
-    design["head"] = _scoring(head) if _is_encoder(measured) else _head(head)
+    head = Part(a, "head", [[observation.head] for _, observation in a.measured])
+    design["head"] = _scoring(head) if is_encoder else _head(head)
     return design
-
-
-def _is_encoder(measured: Measured) -> bool:
-    return "pooling" in measured[0][1].head
-
-
-def _module_names(measured: Measured) -> list[str]:
-    """Return modules in the order of the steps that call them."""
-    names: dict[str, None] = {}
-    for _, observation in measured:
-        for layer in observation.layers:
-            for step in layer["steps"]:
-                if "call" in step:
-                    names.setdefault(step["call"])
-    return list(names)
-
-
-def _kind_of(measured: Measured, name: str) -> str:
-    for _, observation in measured:
-        for layer in observation.layers:
-            if name in layer["modules"]:
-                return layer["modules"][name]["kind"]
-    raise KeyError(name)
 
 
 def _of_kind(layer: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -73,44 +58,37 @@ def _first(observation: Observation, kind: str) -> dict[str, Any]:
     return found[0]  # an IndexError makes the option absent
 
 
-def _standard(shaper: Shaper) -> None:
-    a = shaper.arguments
-    a.standard("dim", shaper.whole(lambda o: o.embedding["dim"]), "dim")
-    a.standard("n_layers", [c.n_layers for c, _ in shaper.measured], "n_layers")
+def _standard(a: Arguments, is_encoder: bool) -> None:
+    a.standard("dim", a.whole(lambda o: o.embedding["dim"]), "dim")
+    a.standard("n_layers", [c.n_layers for c, _ in a.measured], "n_layers")
     for name in ("n_heads", "n_kv_heads", "head_dim"):
         is_of_some = any(
             len({m[name] for layer in o.layers for m in _of_kind(layer, "attention")}) > 1
-            for _, o in shaper.measured
+            for _, o in a.measured
         )
-        first = shaper.whole(lambda o, n=name: _first(o, "attention")[n])
+        first = a.whole(lambda o, n=name: _first(o, "attention")[n])
         a.standard(name, first, name, is_of_some)
-    hidden = shaper.whole(lambda o: _first(o, "mlp")["hidden_dim"])
+    hidden = a.whole(lambda o: _first(o, "mlp")["hidden_dim"])
     # A model of experts alone has no dense feed-forward.
     if all(h == ABSENT for h in hidden):
-        hidden = shaper.whole(lambda o: _first(o, "moe")["hidden_dim"])
+        hidden = a.whole(lambda o: _first(o, "moe")["hidden_dim"])
     a.standard("hidden_dim", hidden, "mlp.hidden_dim")
-    a.standard("vocab_size", shaper.whole(lambda o: o.embedding["vocab_size"]), "vocab_size")
-    eps = shaper.whole(lambda o: o.head["norm"]["eps"])
+    a.standard("vocab_size", a.whole(lambda o: o.embedding["vocab_size"]), "vocab_size")
+    eps = a.whole(lambda o: o.head["norm"]["eps"])
     # A model without a last norm may have others.
     if all(e == ABSENT for e in eps):
-        eps = shaper.whole(lambda o: _first(o, "norm")["norm"]["eps"])
+        eps = a.whole(lambda o: _first(o, "norm")["norm"]["eps"])
     a.standard("norm_eps", eps, "norm.eps")
     length = "getattr(hf_config, 'max_position_embeddings', 2048)"
-    a.add("max_seq_len", "int", Fitted(length), "Positions the configuration states.", True)
-    if _is_encoder(shaper.measured):
+    a.add("max_seq_len", STANDARD["max_seq_len"], Fitted(length))
+    if is_encoder:
         return  # without a vocabulary to predict there is no tie and no end of a text
-    a.standard("enable_weight_tying", shaper.whole(lambda o: o.head["tied"]), "head.tied")
-    a.add(
-        "eos_id",
-        "int | list[int] | None",
-        Fitted("hf_config.eos_token_id"),
-        "Token that ends a text, or several.",
-        True,
-    )
+    a.standard("enable_weight_tying", a.whole(lambda o: o.head["tied"]), "head.tied")
+    a.add("eos_id", STANDARD["eos_id"], Fitted("hf_config.eos_token_id"))
 
 
-def _embedding(shaper: Shaper) -> dict[str, Any]:
-    part = shaper.part("embedding", [[o.embedding] for _, o in shaper.measured])
+def _embedding(a: Arguments) -> dict[str, Any]:
+    part = Part(a, "embedding", [[o.embedding] for _, o in a.measured])
     found: dict[str, Any] = {
         "multiplier": part.fit("multiplier", ("1.0", "args.dim**0.5")),
         "norm": part.of("norm").norm(),
@@ -139,20 +117,19 @@ def _embedding(shaper: Shaper) -> dict[str, Any]:
     return found
 
 
-def _module(shaper: Shaper, name: str) -> dict[str, Any]:
-    rows = shaper.rows(lambda layer: layer["modules"].get(name, {"kind": None}))
-    kind = _kind_of(shaper.measured, name)
+def _module(a: Arguments, name: str, kind: str) -> dict[str, Any]:
+    rows = a.rows(lambda layer: layer["modules"].get(name, {"kind": None}))
     present = each(rows, lambda m: m["kind"] is not None)
-    when = shaper.arguments.layer_value(f"modules.{name}.when", present)
+    when = a.layer_value(f"modules.{name}.when", present)
     module: dict[str, Any] = {"name": name, "kind": kind}
     if when is not True:
         module["when"] = when
     if kind == "norm":
-        module["norm"] = shaper.part(name, each(rows, "norm")).norm()
+        module["norm"] = Part(a, name, each(rows, "norm")).norm()
         if when is not True:
             module["norm"]["when"] = when
     if kind == "mlp":
-        part = shaper.part(f"modules.{name}", rows)
+        part = Part(a, f"modules.{name}", rows)
         module["hidden_dim"] = part.fit("hidden_dim", ("args.hidden_dim",))
     return module
 
@@ -217,9 +194,9 @@ _SLOTS = {"ffn": {"moe", "feed_forward"}, "attention": {"attention", "mixer"}}
 """Modules that layers of one model have in the same place of a block."""
 
 
-def _variants(shaper: Shaper) -> list[dict[str, Any]]:
-    _scale_inputs([layer for _, found in shaper.measured for layer in found.layers])
-    outlines = shaper.rows(lambda layer: _outline(layer["steps"]))
+def _variants(a: Arguments) -> list[dict[str, Any]]:
+    _scale_inputs([layer for _, found in a.measured for layer in found.layers])
+    outlines = a.rows(lambda layer: _outline(layer["steps"]))
     distinct = list(dict.fromkeys(t for row in outlines for t in row))
     variants: list[dict[str, Any]] = []
     weights: dict[str, Any] = {}
@@ -227,26 +204,24 @@ def _variants(shaper: Shaper) -> list[dict[str, Any]]:
         variant: dict[str, Any] = {}
         # The last variant needs no condition: it is what is left.
         if number < len(distinct) - 1:
-            variant["when"] = shaper.arguments.layer_value(
+            variant["when"] = a.layer_value(
                 f"block.variant_{number}.when", each(outlines, lambda t, o=outline: t == o)
             )
-        variant["steps"] = _steps(shaper, outline, weights)
+        variant["steps"] = _steps(a, outline, weights)
         variants.append(variant)
     return [v for v in variants if v.get("when") is not False]
 
 
-def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[str, Any]]:
+def _steps(a: Arguments, outline: str, weights: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the steps of one outline with fitted weights.
 
     Args:
-        shaper: Of the model.
+        a: Of the model.
         outline: Which steps.
         weights: Of other outlines, by the term; what one explains is not measured again, as few
             cases may have this outline. Gets the weights of this one.
     """
-    chosen = shaper.rows(
-        lambda layer: layer["steps"] if _outline(layer["steps"]) == outline else ABSENT
-    )
+    chosen = a.rows(lambda layer: layer["steps"] if _outline(layer["steps"]) == outline else ABSENT)
     samples = [s for row in chosen for s in row if s != ABSENT]
     steps: list[dict[str, Any]] = []
     slot, in_place = _slots(samples[0]), _slots([])
@@ -258,7 +233,6 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
             continue
         terms: list[Any] = []
         for j, (name, _) in enumerate(sample["sum"]):
-            a = shaper.arguments
             path, term = f"block.{sample['out']}.weight_of_", in_place(name)
             measured = each(chosen, k, "sum", j, 1)
             # The same weight in another outline is the same argument.
@@ -271,9 +245,10 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
     return steps
 
 
-def _attention(shaper: Shaper, part: Part) -> dict[str, Any]:
+def _attention(part: Part) -> dict[str, Any]:
     if part.has("kind_of_attention", "gqa"):
-        return shape_mla(shaper, part)
+        return _latent_attention(part)
+    a = part.arguments
     found: dict[str, Any] = {"kind": "gqa"}
     for key in ("n_heads", "n_kv_heads", "head_dim"):
         found[key] = part.fit(key, (f"args.{key}",))
@@ -285,7 +260,7 @@ def _attention(shaper: Shaper, part: Part) -> dict[str, Any]:
     when = clip.fit("when")
     if when is not False:
         limits = clip.each(lambda c: c["limit"] if c["when"] else None)
-        limit = shaper.arguments.layer_value("attention.clip_qkv", limits)
+        limit = a.layer_value("attention.clip_qkv", limits)
         # A limit that a field gives also decides whether anything is clipped: None clips nothing.
         arg = limit.get("arg") if isinstance(limit, dict) else None
         when = {"expr": f"args.{arg} is not None"} if arg else when
@@ -295,13 +270,10 @@ def _attention(shaper: Shaper, part: Part) -> dict[str, Any]:
     for key in ("q_norm", "k_norm", "v_norm"):
         found[key] = part.of(key).norm(("over", "after_rope"))
     found["scale"] = part.fit("scale", SCALES)
-    for key in ("softcap", "window", "chunk"):
-        value = part.fit(key, name=LAYER_NAMES.get(key))
-        if value is not None:
-            found[key] = value
+    found |= _limits(part, LAYER_NAMES)
     if part.has("causal"):
         causal = part.each(lambda m: m.get("causal", True))
-        found["causal"] = shaper.arguments.layout_value("attention.causal", causal)
+        found["causal"] = a.layout_value("attention.causal", causal)
     found["sinks"] = {"when": part.of("sinks").fit("when")}
     found |= part.optional("alibi", ("rule", "max_bias", "multiplier"), relations=SCALES)
     found |= part.optional("gate", ("fn", "per", "bias", "head_bias"), ("fn", "head_bias"))
@@ -311,11 +283,59 @@ def _attention(shaper: Shaper, part: Part) -> dict[str, Any]:
     return found | part.optional("temperature", growth, ("rule",))
 
 
-def _mixer(_: Shaper, part: Part) -> dict[str, Any]:
+def _limits(part: Part, names: dict[str, str]) -> dict[str, Any]:
+    """Return what bounds scores and what tokens see, where something does."""
+    found = {key: part.fit(key, name=names.get(key)) for key in ("softcap", "window", "chunk")}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _latent_attention(part: Part) -> dict[str, Any]:
+    """Return the attention of a design whose keys and values come from a latent state."""
+    found: dict[str, Any] = {"kind": "mla"}
+    for key in ("n_heads", "head_dim"):
+        found[key] = part.fit(key, (f"args.{key}",))
+    for key in LATENT_SIZES:
+        found[key] = part.fit(key, name=key, is_size=True)
+    found |= {key: part.fit(key) for key in LATENT_BIASES if part.has(key)}
+    for key in ("q_norm", "kv_norm"):
+        found[key] = part.of(key).norm()
+    for key in ("q_multiplier", "kv_multiplier"):
+        found |= part.factor(key, name=key)
+    found["scale"] = _latent_scale(part)
+    return found | _limits(part, {})
+
+
+def _latent_scale(part: Part) -> Any:
+    """Return the scale; scaled rotations may raise it (YaRN's mscale over all dimensions)."""
+    a = part.arguments
+    plain = [size**-0.5 for size in a.known["head_dim"]]
+    raised = [s * _score_multiplier(c.config) for s, c in zip(plain, a.cases, strict=True)]
+    values = [next(v for v in row if v != ABSENT) for row in part.each("scale")]
+    # Measured in fp32 through a few operations, hence the tolerance.
+    for expected, text in ((plain, ""), (raised, " * args.rope.score_multiplier")):
+        if all(math.isclose(*pair, rel_tol=1e-4) for pair in zip(values, expected, strict=True)):
+            return {"expr": f"args.head_dim**-0.5{text}"}
+    return part.fit("scale")
+
+
+def _score_multiplier(config: Any) -> float:
+    """Return the square of (0.1 * mscale_all_dim * log(factor) + 1), 1 where it is not asked for.
+
+    Source:
+        YaRN, as DeepSeek-V2's technical report uses it.
+    """
+    parameters = getattr(config, "rope_parameters", None) or {}
+    scale, factor = parameters.get("mscale_all_dim", 0), parameters.get("factor", 1.0)
+    if parameters.get("rope_type", "default") == "default" or not scale or factor <= 1:
+        return 1.0
+    return (0.1 * scale * math.log(factor) + 1.0) ** 2
+
+
+def _mixer(part: Part) -> dict[str, Any]:
     return {key: part.layout(key) for key in ("class", "by_layer", "buffers", "unread")}
 
 
-def _mlp(_: Shaper, part: Part) -> dict[str, Any]:
+def _mlp(part: Part) -> dict[str, Any]:
     found: dict[str, Any] = {
         "gated": part.layout("gated"),
         "activation": part.fit("activation"),
@@ -331,7 +351,7 @@ def _mlp(_: Shaper, part: Part) -> dict[str, Any]:
     return found | part.factor("first_multiplier") | part.factor("down_multiplier")
 
 
-def _moe(_: Shaper, part: Part) -> dict[str, Any]:
+def _moe(part: Part) -> dict[str, Any]:
     layers = [m for row in part.rows for m in row if m != ABSENT]
     sizes = {"num_experts", "top_k", "shared_expert_intermediate_size"}
     if all(m["score_func"] == "sparsemixer" for m in layers):

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from archon_probe.design.arguments import Arguments, each, read
 from archon_probe.design.expressions import ABSENT
-from archon_probe.design.shaper import Shaper, each, read
 
 
-def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
+def shape_ropes(a: Arguments, design: dict[str, Any]) -> dict[str, Any]:
     """Add ``rope`` to the attention of a design, and return the tables it needs."""
     attention = design.get("attention", {})
     name = next(m["name"] for m in design["block"]["modules"] if m["kind"] == "attention")
-    rows = each(shaper.modules(name), "rope")
+    rows = each(a.modules(name), "rope")
     used = [r for row in rows for r in row if r != ABSENT and r["when"]]
     if not used:
         return {}
-    a = shaper.arguments
     when = a.layer_value("attention.rope.when", each(rows, "when"))
     attention["rope"] = {"when": when}
     # A negative frequency is a rotation the other way round.
     reverse = used[0]["inv_freq"][0] < 0
-    options: dict[str, Any] = {"pairing": _pairing(shaper, rows), "reverse": reverse}
-    parameters = getattr(shaper.measured[0][0].config, "rope_parameters", None)
+    options: dict[str, Any] = {"pairing": _pairing(a, rows), "reverse": reverse}
+    parameters = getattr(a.measured[0][0].config, "rope_parameters", None)
     # Rotations may be stated for each type of layer, and one of them may have none.
     values = list(parameters.values()) if isinstance(parameters, dict) else []
     if any(isinstance(v, dict) for v in values) and all(
@@ -31,7 +30,7 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     ):
         attention["rope"]["key"] = a.add_layer_types()
         # Whole heads rotate where no configuration changes the share.
-        heads = {size for row in each(shaper.modules(name), "head_dim") for size in row}
+        heads = {size for row in each(a.modules(name), "head_dim") for size in row}
         size = ", dim={head_dim}" if {r["dim"] for r in used} <= heads else ""
         return {
             f"rope_{kind}": {
@@ -42,34 +41,33 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
             for kind, value in parameters.items()
             if isinstance(value, dict)
         }
-    text = _plain_expression(shaper, rows, parameters)
+    text = _plain_expression(a, rows, parameters)
     return {"rope": {"expr": text, **options}}
 
 
-def _pairing(shaper: Shaper, rows: list[list[Any]]) -> Any:
+def _pairing(a: Arguments, rows: list[list[Any]]) -> Any:
     """Return how dimensions pair, which a configuration may choose; one pair has no order."""
     pairings = (
         (r["pairing"] == "interleaved" for r in row if r != ABSENT and r["when"] and r["dim"] > 2)
         for row in rows
     )
     known = [next(row, ABSENT) for row in pairings]
-    chosen = shaper.arguments.value("attention.rope.interleaved", known)
+    chosen = a.value("attention.rope.interleaved", known)
     if isinstance(chosen, dict):
         return {"expr": f"'interleaved' if args.{chosen['arg']} else 'half'"}
     return "interleaved" if chosen else "half"
 
 
-def _plain_expression(shaper: Shaper, rows: list[list[Any]], parameters: Any) -> str:
-    a = shaper.arguments
+def _plain_expression(a: Arguments, rows: list[list[Any]], parameters: Any) -> str:
     first = [next((r for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows]
     dims = [read(rope, "dim") for rope in first]
     expected = [
         _declared_dim(c.config, h)
-        for (c, _), h in zip(shaper.measured, a.known["head_dim"], strict=True)
+        for (c, _), h in zip(a.measured, a.known["head_dim"], strict=True)
     ]
-    fixed = _fixed_by(shaper, first) if isinstance(parameters, dict) else ""
+    fixed = _fixed_by(a, first) if isinstance(parameters, dict) else ""
     if isinstance(parameters, dict):
-        for number, (case, _) in enumerate(shaper.measured):
+        for number, (case, _) in enumerate(a.measured):
             stated = getattr(case.config, "rope_parameters", None) or {}
             if stated.get("rope_type") == "proportional":
                 dims[number] = ABSENT  # all of a head, of which a share stands still
@@ -94,12 +92,12 @@ def _plain_expression(shaper: Shaper, rows: list[list[Any]], parameters: Any) ->
     return f"RopeArgs(dim={_text(dim)}, theta={_text(base)})"
 
 
-def _fixed_by(shaper: Shaper, ropes: list[Any]) -> str:
+def _fixed_by(a: Arguments, ropes: list[Any]) -> str:
     """Return the argument that names the parameter by which the base of a dynamic rotation grows.
 
     Usually the length of a sequence decides; "NTK by alpha" grows it once and for all.
     """
-    for (case, _), rope in zip(shaper.measured, ropes, strict=True):
+    for (case, _), rope in zip(a.measured, ropes, strict=True):
         stated = getattr(case.config, "rope_parameters", None) or {}
         if rope == ABSENT or rope["dim"] == 2 or stated.get("rope_type") != "dynamic":
             continue

@@ -57,12 +57,29 @@ def explain(target: Tensor, known: Mapping[str, Tensor]) -> list[tuple[str, floa
     return None
 
 
-def rounded(value: float) -> float:
-    """Return a measured number without its rounding noise where it is a short decimal."""
+def ratio(target: Tensor, source: Tensor) -> float | None:
+    """Return the number that makes one tensor the other, None where there is none."""
+    if target.shape != source.shape:
+        return None
+    factor = (target * source).sum() / source.square().sum()  # of least squares
+    return rounded(float(factor)) if is_close(source * factor, target) else None
+
+
+def uncapped(capped: Tensor, cap: float) -> Tensor:
+    """Return the numbers of which ``cap * tanh(numbers / cap)`` was taken, in double precision."""
+    # The argument stays inside of what rounding makes of 1.
+    return cap * torch.atanh((capped.double() / cap).clamp(-1 + 1e-12, 1 - 1e-12))
+
+
+def rounded(value: float, tolerance: float = 2e-6) -> float:
+    """Return a measured number without its noise where it is a short decimal.
+
+    Args:
+        tolerance: Relative; above the rounding of fp32 (1.2e-7), and finer than any short decimal.
+    """
     for digits in range(1, 6):
         short = float(f"{value:.{digits}g}")
-        # Above the rounding of fp32 (1.2e-7), and finer than any short decimal.
-        if abs(short - value) <= 2e-6 * abs(value):
+        if abs(short - value) <= tolerance * abs(value):
             return short
     return value
 

@@ -17,11 +17,12 @@ from archon_probe.measure.algebra import (
     match_columns,
     match_partly_scaled,
     match_scaled,
+    ratio,
     rounded,
 )
 from archon_probe.measure.gates import observe_gate
 from archon_probe.measure.hooks import Call, Trace
-from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.norm import norm_giving, observe_norm
 from archon_probe.measure.observation import Observed, keep, keep_linear, linear_weight
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotary import observe_rotation, observe_temperature
@@ -445,16 +446,14 @@ def _output(
     if given.shape != merged.shape:
         what = f"its output projection gets {given.shape[-1]} features, of which its heads "
         raise UnknownStructureError(call.path, f"{what}give {merged.shape[-1]}")
-    for inner in trace.under(call.path):
-        kind = observe_norm(inner.module, inner.x) if inner.inputs else None
-        if kind is not None and is_close(inner.y_rows, given) and is_close(inner.x_rows, merged):
-            features["out_norm"] = {"when": True, **kind}
-            keep(observed.tensors, "out_norm", inner.module)
-            return
-    # The factor that fits best in least squares; it fits exactly or the result is gated.
-    factor = (given * merged).sum() / merged.square().sum()
-    if is_close(given, merged * factor):
-        features["value_scale"] = rounded(float(factor))
+    norm = norm_giving(trace.under(call.path), given)
+    if norm is not None and is_close(norm[0].x_rows, merged):
+        features["out_norm"] = norm[1]
+        keep(observed.tensors, "out_norm", norm[0].module)
+        return
+    # It fits exactly or the result is gated.
+    if (factor := ratio(given, merged)) is not None:
+        features["value_scale"] = factor
         return
     sinks = _sinks_as_factor(call, products, given)
     if sinks is not None:

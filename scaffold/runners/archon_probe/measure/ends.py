@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.measure.algebra import explain, is_close, rounded
+from archon_probe.measure.algebra import explain, is_close, ratio, uncapped
 from archon_probe.measure.hooks import Call, Trace
 from archon_probe.measure.mlp import activations
-from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.norm import norm_giving, observe_norm
 from archon_probe.measure.observation import (
     Observation,
     keep,
@@ -52,13 +52,10 @@ def observe_embedding(
     before = [c for c in trace.calls if c.order < first.order]
     before = [c for c in before if not c.path.startswith(f"{first.path}.")]
     target = _before_projection(before, target, observation)
-    for call in before:
-        kind = observe_norm(call.module, call.x) if call.inputs else None
-        if kind is not None and is_close(call.y_rows, target):
-            features["norm"] = {"when": True, **kind}
-            keep(observation.tensors, "embedding_norm", call.module)
-            target = call.x_rows
-            break
+    if (norm := norm_giving(before, target)) is not None:
+        call, features["norm"] = norm
+        keep(observation.tensors, "embedding_norm", call.module)
+        target = call.x_rows
     known = {"tokens": plain}
     tables: dict[str, Call] = {}
     for call in before:
@@ -238,7 +235,7 @@ def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Obse
     observation.head = features
     states, given = last.y_rows, head.x_rows
     final, kind = next((n for n in norms if is_close(n[0].x_rows, states)), (None, None))
-    scale = None if is_encoder(model.config) else _ratio(given, states)
+    scale = None if is_encoder(model.config) else ratio(given, states)
     if final is not None and kind is not None and scale is None:
         features["norm"] = {"when": True, **kind}
         keep(observation.tensors, "norm", final.module)
@@ -255,7 +252,7 @@ def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Obse
         has_bias = keep_linear(observation.tensors, "score", head.module)
         features |= {"pooling": pooling, "tied": False, "bias": has_bias}
         return
-    scale = _ratio(given, states) if scale is None else scale
+    scale = ratio(given, states) if scale is None else scale
     if scale is None:
         # The chain is last layer, norm, dense map, activation, norm, projection.
         dense = next((c for c in maps if final and is_close(c.x_rows, states)), None)
@@ -308,15 +305,8 @@ def _pooling(pooled: Tensor, states: Tensor) -> str | None:
     return next((name for name, row in kinds.items() if is_close(pooled, row)), None)
 
 
-def _ratio(given: Tensor, source: Tensor) -> float | None:
-    if given.shape != source.shape:
-        return None
-    factor = (given * source).sum() / source.square().sum()
-    return rounded(float(factor)) if is_close(given, source * factor) else None
-
-
 def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
-    factor = _ratio(logits, produced)
+    factor = ratio(logits, produced)
     if factor is not None:
         return {"multiplier": factor, "softcap": None}
     # Caps of the configuration, and those that models have as constants of their code.
@@ -326,9 +316,7 @@ def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
         # No capped logit exceeds its cap, and atanh beyond it is NaN.
         if cap < float(logits.abs().max()):
             continue
-        # The inverse of the cap; its argument stays inside of what rounding makes of 1.
-        inner = cap * torch.atanh((logits.double() / cap).clamp(-1 + 1e-12, 1 - 1e-12))
-        factor = _ratio(inner, produced.double())
+        factor = ratio(uncapped(logits, cap), produced.double())
         if factor is not None:
             return {"multiplier": factor, "softcap": cap}
     raise UnknownStructureError("output", "the logits are not scaled or capped outputs of it")

@@ -113,7 +113,19 @@ class Trace:
         return [f for f in self.functions if f.path == path or f.path.startswith(f"{path}.")]
 
 
-class Recorder(TorchFunctionMode):
+class Watch(TorchFunctionMode):
+    """Watches functions of torch while it is entered, and modules by the hooks that it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks = ExitStack()
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self.hooks.close()
+
+
+class Recorder(Watch):
     """Records, while it is entered, the calls of a model's modules and of some functions.
 
     Args:
@@ -126,18 +138,13 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self._model, self._trace, self._watched = model, trace, watched
         self._pending: list[tuple[str, dict[str, Tensor]]] = []
-        self._hooks = ExitStack()
 
     def __enter__(self) -> Recorder:
         for path, module in self._model.named_modules():
             pre = module.register_forward_pre_hook(self._begin(path), with_kwargs=True)
-            self._hooks.enter_context(pre)
-            self._hooks.enter_context(module.register_forward_hook(self._end))
+            self.hooks.enter_context(pre)
+            self.hooks.enter_context(module.register_forward_hook(self._end))
         return super().__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        self._hooks.close()
 
     def _begin(self, path: str) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

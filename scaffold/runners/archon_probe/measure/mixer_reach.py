@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,15 +24,8 @@ CHANGED = 1e-4
 """Of the standard deviation: far above rounding, which other tokens beside may change."""
 
 
-@dataclass(frozen=True)
-class Mixer:
-    """A part of a layer that mixes tokens without attention.
-
-    Attributes:
-        name: Of the module.
-        kind: Its class.
-        reach: Number of later tokens that a change of the first one reaches.
-    """
+class Mixer(NamedTuple):
+    """A part of a layer, its class, and how many later tokens a change of the first one reaches."""
 
     name: str
     kind: str
@@ -53,14 +45,14 @@ class _Softmaxes(TorchDispatchMode):
 
 def describe_mixers(model: nn.Module, vocab_size: int) -> str:
     """Return what mixes tokens in a model without attention, and how far; "" for nothing."""
-    found = token_mixers(model, vocab_size)
-    rows: list[str] = []
-    for kind in sorted({mixer.kind for mixer in found}):
-        same = [mixer for mixer in found if mixer.kind == kind]
-        reach = max(mixer.reach for mixer in same)
-        places = ", ".join(mixer.name for mixer in same[:3])
-        rows.append(f"{kind} ({places}): a token reaches {reach} of {LENGTH - 1} later ones")
-    return "; ".join(rows)
+    kinds: dict[str, list[Mixer]] = {}
+    for mixer in token_mixers(model, vocab_size):
+        kinds.setdefault(mixer.kind, []).append(mixer)
+    return "; ".join(
+        f"{kind} ({', '.join(mixer.name for mixer in same[:3])}): a token reaches "
+        f"{max(mixer.reach for mixer in same)} of {LENGTH - 1} later ones"
+        for kind, same in sorted(kinds.items())
+    )
 
 
 @torch.no_grad()

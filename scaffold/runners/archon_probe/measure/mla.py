@@ -17,7 +17,7 @@ from archon_probe.measure.algebra import (
     match_columns,
     match_partly_scaled,
     match_scaled,
-    rounded,
+    ratio,
 )
 from archon_probe.measure.attention import norms_under, products_of
 from archon_probe.measure.hooks import Call, Trace
@@ -128,13 +128,8 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
 def _norm_before(parts: _Parts, given: Tensor) -> tuple[Call, dict[str, Any], float]:
     """Return the norm whose output, times a factor, is what a map gets."""
     for norm, kind in parts.norms:
-        made = norm.y_rows
-        if made.shape != given.shape:
-            continue
-        # The factor of least squares, which is exact where one is a multiple of the other.
-        factor = float((given * made).sum() / made.square().sum())
-        if is_close(made * factor, given):
-            return norm, kind, rounded(factor)
+        if (factor := ratio(given, norm.y_rows)) is not None:
+            return norm, kind, factor
     raise UnknownStructureError(parts.path, "a projection of a state that is not normed")
 
 

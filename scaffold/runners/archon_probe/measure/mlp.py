@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
-from archon_probe.measure.algebra import is_close, rounded
+from archon_probe.measure.algebra import is_close, ratio
 from archon_probe.measure.hooks import Call
-from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.norm import norm_giving
 from archon_probe.measure.observation import Observed, keep, keep_linear, linear_weight
 from archon_probe.measure.roles import UnknownStructureError
 
@@ -39,7 +39,7 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
     path = calls[0].path
     x, y = calls[0].x_rows, calls[-1].y_rows
     linears = [c for c in inner if linear_weight(c.module) is not None]
-    downs = [(c, factor) for c in linears if (factor := _multiple(c.y_rows, y)) is not None]
+    downs = [(c, factor) for c in linears if (factor := ratio(y, c.y_rows)) is not None]
     ups = [c for c in linears if is_close(c.x_rows, x)]
     if not downs or not ups:
         raise UnknownStructureError(path, "no linear map of its input, or none to its output")
@@ -49,13 +49,10 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
     features: dict[str, Any] = {"inner_norm": {"when": False}, "hidden_dim": given.shape[-1]}
     features["down_multiplier"] = multiplier
     tensors: dict[str, Tensor] = {}
-    for call in inner:
-        kind = observe_norm(call.module, call.x) if call.inputs else None
-        if kind is not None and is_close(call.y_rows, given):
-            features["inner_norm"] = {"when": True, **kind}
-            keep(tensors, "inner_norm", call.module)
-            given = call.x_rows
-            break
+    if (norm := norm_giving(inner, given)) is not None:
+        call, features["inner_norm"] = norm
+        keep(tensors, "inner_norm", call.module)
+        given = call.x_rows
     modules = [c.module for c in inner]
     options = list(activations(modules, config))
     # One of the numbers that modules keep may multiply what is activated.
@@ -73,16 +70,6 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
         features["w2_bias"] = keep_linear(tensors, "w2", down.module)
         return Observed(features, tensors)
     raise UnknownStructureError(path, "its activation is unknown, gated or not")
-
-
-def _multiple(x: Tensor, y: Tensor) -> float | None:
-    """Return the number that makes one tensor the other, None where there is none."""
-    if x.shape != y.shape:
-        return None
-    if is_close(x, y):
-        return 1.0
-    factor = float((x * y).sum() / x.square().sum())  # of least squares
-    return rounded(factor) if is_close(x * factor, y) else None
 
 
 def activations(

@@ -198,7 +198,7 @@ def _experts(bench: Bench, routed: Routed) -> Experts:
         routers = (t for n, t in bench.tensors() if not n.startswith(own) and t.ndim == 2)
         rows = (t.shape[0] for t in routers if t.shape[1] == bench.dim)
         count = next(n for n in rows if n > int(routed.choice.experts.max()))
-    experts = find_experts(bench, ExpertCall(module, bench.dim, count, _asker(bench, routed)))
+    experts = find_experts(ExpertCall(bench, module, count, _asker(bench, routed)))
     if experts is None:
         raise UnknownStructureError("", "no known layout and activation give the experts' output")
     return experts

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from archon_probe.measure.algebra import is_close
 from archon_probe.measure.mlp import activations
-from archon_probe.measure.moe_run import Bench, declared
+from archon_probe.measure.moe_run import Bench, attributes, declared
 
+Ask = Callable[[Tensor, Tensor, Tensor], Tensor]
 Gate = Callable[[Tensor, Any], Tensor]
 """From the products of w1 and w3, None without w3, to what w2 multiplies."""
 _SMALL = 0.0625
@@ -59,72 +60,29 @@ class Experts:
     gate: Gate
 
 
-@dataclass
 class ExpertCall:
-    """The experts' module, which can be run by itself.
+    """The experts' module by itself, and what it returns for ordinary and for large tokens.
 
     Args:
+        bench: Holds it.
         module: The experts.
-        dim: Features of a token.
         num_experts: Routed ones.
         ask: Calls the module with tokens [T, D], experts [T, K] and weights [T, K].
     """
 
-    module: nn.Module
-    dim: int
-    num_experts: int
-    ask: Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
-    """Search layouts and gate functions for one that gives the module's output.
-
-    Args:
-        bench: Holds the module.
-        call: Reaches its experts.
-    """
-    judge = _Judge(bench, call)
-    # First the plain form with each known activation, in every layout; measuring comes last.
-    named = [(name, function) for name, function, _ in activations([], bench.config)]
-    for layout in layouts_of(call):
-        for name, function in named:
-
-            def gate(given: Tensor, up: Tensor | None, function: Any = function) -> Tensor:
-                return function(given) if up is None else function(given) * up
-
-            if judge.accepts(layout, gate):
-                is_gated = layout.w3 is not None
-                plain = {"gate_alpha": None, "gate_limit": None, "up_limit": None, "up_offset": 0.0}
-                args = {"activation": name, **plain, "gated": is_gated}
-                args["expert_bias_terms"] = layout.b2 is not None
-                return Experts(layout, args, gate)
-    for layout in (each for each in layouts_of(call) if each.w3 is not None):
-        found = _measured(bench, call, judge, layout)
-        if found is not None:
-            return found
-    return None
-
-
-class _Judge:
-    """Compares readings of the experts with what they return, for ordinary and for large tokens.
-
-    Args:
-        bench: Holds the module.
-        call: Reaches its experts.
-    """
-
-    def __init__(self, bench: Bench, call: ExpertCall) -> None:
+    def __init__(self, bench: Bench, module: nn.Module, num_experts: int, ask: Ask) -> None:
+        self.bench, self.module, self.num_experts, self.ask = bench, module, num_experts, ask
         x = bench.tokens(24)
-        self.experts = torch.arange(24) % call.num_experts
+        self.experts = torch.arange(24) % num_experts
         index, ones = self.experts.unsqueeze(-1), torch.ones(24, 1)
         # Limits show in large numbers only.
         self.cases = [
-            (given, call.ask(given, index, ones), tolerance)
+            (given, ask(given, index, ones), tolerance)
             for given, tolerance in ((x, 2e-5), (x * 40, 1e-4))
         ]
 
     @torch.no_grad()
-    def accepts(self, layout: Layout, gate: Gate) -> bool:
+    def gives(self, layout: Layout, gate: Gate) -> bool:
         """Return whether a layout and a gate give what the experts return."""
         for x, expected, tolerance in self.cases:
             try:
@@ -134,6 +92,31 @@ class _Judge:
             if not is_close(found, expected, tolerance):
                 return False
         return True
+
+
+def find_experts(call: ExpertCall) -> Experts | None:
+    """Search layouts and gate functions for one that gives the module's output."""
+    # First the plain form with each known activation, in every layout; measuring comes last.
+    named = [(name, function) for name, function, _ in activations([], call.bench.config)]
+    for layout in layouts_of(call):
+        for name, function in named:
+
+            def gate(given: Tensor, up: Tensor | None, function: Any = function) -> Tensor:
+                return function(given) if up is None else function(given) * up
+
+            if call.gives(layout, gate):
+                plain = {"gate_alpha": None, "gate_limit": None, "up_limit": None, "up_offset": 0.0}
+                return _experts(layout, {"activation": name, **plain}, gate)
+    for layout in (each for each in layouts_of(call) if each.w3 is not None):
+        found = _measured(call, layout)
+        if found is not None and call.gives(layout, found[1]):
+            return _experts(layout, *found)
+    return None
+
+
+def _experts(layout: Layout, args: dict[str, Any], gate: Gate) -> Experts:
+    is_gated, has_bias = layout.w3 is not None, layout.b2 is not None
+    return Experts(layout, args | {"gated": is_gated, "expert_bias_terms": has_bias}, gate)
 
 
 # --- layouts
@@ -156,8 +139,8 @@ def layouts_of(call: ExpertCall) -> Iterator[Layout]:
     # Shapes alone do not decide where E, D and H are equal: each reading is tried on tokens.
     for *ups, down in itertools.permutations(matrices, len(matrices)):
         # The last of the order is read as the map back, the others as gate and up.
-        for w2 in _turns(down, call.dim, -2):
-            for w1, w3, biases in _pairs(ups, vectors, call.dim, w2.shape[-1]):
+        for w2 in _turns(down, call.bench.dim, -2):
+            for w1, w3, biases in _pairs(ups, vectors, call.bench.dim, w2.shape[-1]):
                 known = slice(call.num_experts)
                 yield Layout(w1[known], None if w3 is None else w3[known], w2[known], *biases)
 
@@ -217,11 +200,12 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None, experts: Tensor) ->
 
 
 @torch.no_grad()
-def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> Experts | None:
+def _measured(call: ExpertCall, layout: Layout) -> tuple[dict[str, Any], Gate] | None:
     """Measure limits, offset and slope by feeding one hidden unit chosen numbers."""
+    module, config = call.module, call.bench.config
 
     def unit(gate: Tensor, up: Tensor) -> Tensor:
-        with bench.changed():
+        with call.bench.changed():
             for tensor in vars(layout).values():
                 if isinstance(tensor, Tensor):
                     tensor.zero_()
@@ -229,19 +213,11 @@ def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> 
             # else counts.
             assert layout.w3 is not None
             layout.w1[0, 0, 0] = layout.w3[0, 0, 1] = layout.w2[0, 0, 0] = 1
-            x = torch.zeros(gate.numel(), bench.dim)
+            x = torch.zeros(gate.numel(), call.bench.dim)
             x[:, 0], x[:, 1] = gate, up
             nought = torch.zeros(len(x), 1, dtype=torch.long)
             return call.ask(x, nought, torch.ones(len(x), 1))[:, 0].double()
 
-    found = _measure_gate(call.module, bench.config, unit)
-    if found is None or not judge.accepts(layout, found[1]):
-        return None
-    args = found[0] | {"gated": True, "expert_bias_terms": layout.b2 is not None}
-    return Experts(layout, args, found[1])
-
-
-def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str, Any], Gate] | None:
     # At a gate of 1 the output is a line in up: its value at 0 is the offset, its ends are the
     # limits.
     one, far = torch.ones(1), 1e4
@@ -292,9 +268,8 @@ def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | N
     alpha = declared(module, float(alphas.median()))
     if float((alphas - alpha).abs().max()) > 1e-3 * abs(alpha):
         return None
-    values = [v for part in module.modules() for v in vars(part).values()]
     # A slope that is no attribute of the module is that of a named activation, such as SiLU's 1.
-    return alpha if alpha in [v for v in values if isinstance(v, float)] else None
+    return alpha if alpha in attributes(module, float) else None
 
 
 def _gate(

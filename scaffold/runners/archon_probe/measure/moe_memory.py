@@ -52,13 +52,8 @@ def place_of(view: Tensor, tensors: dict[str, Tensor]) -> Place:
     return Place(next(owners), tuple(view.shape), view.stride(), view.storage_offset())
 
 
-class _Finding(NamedTuple):
-    fields: dict[str, Any]
-    found: dict[str, Any]
-    places: dict[str, Place]
-
-
-_findings: dict[Any, list[_Finding]] = {}
+_findings: dict[Any, list[tuple[dict[str, str], dict[str, Any], dict[str, Place]]]] = {}
+"""By what a module is: fields of the config with their values, and what was found under them."""
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
@@ -89,29 +84,26 @@ def remembered(
     key = (parts, shapes, tuple(v for v in fields if isinstance(v, str)))
     kept = (getattr(part, "config", None) for part in module.modules())
     configs = [c for c in kept if c is not None]
-    for finding in _findings.get(key, ()):
-        if all(_value(configs, n) == v for n, v in finding.fields.items()):
-            return _with_tensors(finding, module)
-    read: set[str] = set()
-    found, places = look(read)
-    finding = _Finding({n: _value(configs, n) for n in read}, found, places)
-    _findings.setdefault(key, []).append(finding)
-    return _with_tensors(finding, module)
 
+    def value(name: str) -> str:
+        return repr(getattr(configs[0], name, None)) if configs else ""
 
-def _with_tensors(finding: _Finding, module: nn.Module) -> dict[str, Any]:
+    known = _findings.setdefault(key, [])
+    fits = (each for each in known if all(value(n) == v for n, v in each[0].items()))
+    if (finding := next(fits, None)) is None:
+        read: set[str] = set()
+        found, places = look(read)
+        finding = {n: value(n) for n in read}, found, places
+        known.append(finding)
+    _, found, places = finding
     # The strides are those of views of contiguous numbers.
     own = {n: t.detach().contiguous().float() for n, t in tensors_of(module).items()}
     tensors = {
         name: own[place.name].as_strided(place.size, place.stride, place.offset).clone()
-        for name, place in finding.places.items()
+        for name, place in places.items()
     }
     # Callers write into what they get.
-    return {**copy.deepcopy(finding.found), "tensors": tensors}
-
-
-def _value(configs: list[Any], name: str) -> str:
-    return repr(getattr(configs[0], name, None)) if configs else ""
+    return {**copy.deepcopy(found), "tensors": tensors}
 
 
 def _attributes(part: nn.Module) -> Iterator[tuple[str, str]]:

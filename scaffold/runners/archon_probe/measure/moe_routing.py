@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.measure.moe_run import Bench, Run, declared
+from archon_probe.measure.moe_run import Bench, Run, attributes, declared
 
 # The orders of norms over chosen scores that are tried before numbers of the module.
 NORM_ORDERS = (1.0, 2.0, 3.0, 4.0)
@@ -200,8 +200,7 @@ def _norms(bench: Bench) -> Iterator[tuple[float | None, float]]:
     """Yield orders of norms with the least value they may have."""
     yield None, 0.0
     yield from ((order, 0.0) for order in NORM_ORDERS)
-    values = [v for part in bench.module.modules() for v in vars(part).values()]
-    numbers = [v for v in values if isinstance(v, float) and v > 0]
+    numbers = [v for v in attributes(bench.module, float) if v > 0]
     yield from ((number, 0.0) for number in numbers)
     yield from ((1.0, number) for number in numbers)
 
@@ -238,18 +237,8 @@ def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> b
 
 
 def _between(bench: Bench, low: float, high: float) -> float:
-    if low <= 0:
-        return 0.0
-    for part in bench.module.modules():
-        for value in vars(part).values():
-            if isinstance(value, float) and low <= value < high and value > 0:
-                return value
-    # The shortest decimal that lies between the bounds.
-    for digits in range(1, 8):
-        short = float(f"{(low + min(high, 10 * low + 1e-3)) / 2:.{digits}g}")
-        if low <= short < high:
-            return short
-    return low
+    numbers = attributes(bench.module, float)
+    return next((n for n in numbers if 0 < low <= n < high), max(low, 0.0))
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from archon_probe.measure.algebra import rounded
 from archon_probe.measure.hooks import Call, Function, Recorder, Trace
 from archon_probe.measure.moe_memory import WatchedConfig, tensors_of
 
@@ -134,18 +135,13 @@ def declared(module: nn.Module, measured: float, tolerance: float = 1e-4) -> flo
         measured: With rounding noise.
         tolerance: Relative.
     """
-    numbers = {
-        float(v)
-        for part in module.modules()
-        for v in vars(part).values()
-        if isinstance(v, (int, float)) and not isinstance(v, bool)
-    }
+    numbers = map(float, attributes(module, int, float))
     close = [n for n in numbers if abs(n - measured) <= tolerance * abs(measured)]
-    if close:
-        return min(close, key=lambda n: abs(n - measured))
     # People write constants with few digits: the shortest number within the tolerance is meant.
-    for digits in range(1, 6):
-        short = float(f"{measured:.{digits}g}")
-        if abs(short - measured) <= tolerance * abs(measured):
-            return short
-    return measured
+    return min(close, key=lambda n: abs(n - measured), default=rounded(measured, tolerance))
+
+
+def attributes(module: nn.Module, *kinds: type) -> list[Any]:
+    """Return the values of some kinds that a module and its parts keep; switches are no numbers."""
+    values = [value for part in module.modules() for value in vars(part).values()]
+    return [v for v in values if isinstance(v, kinds) and not isinstance(v, bool)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from archon_probe.measure.algebra import is_close
+from archon_probe.measure.hooks import Call
 
 _KINDS = ("rms", "layer")
 
@@ -68,6 +70,15 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
                 "dim": probe.shape[-1],
                 "heads": weight.shape[0] if weight is not None and weight.ndim == 2 else 0,
             }
+    return None
+
+
+def norm_giving(calls: Iterable[Call], given: Tensor) -> tuple[Call, dict[str, Any]] | None:
+    """Return the first call of a norm whose output is what is given, with what it is."""
+    for call in calls:
+        kind = observe_norm(call.module, call.x) if call.inputs else None
+        if kind is not None and is_close(call.y_rows, given):
+            return call, {"when": True, **kind}
     return None
 
 

@@ -6,11 +6,12 @@ import copy
 import inspect
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
@@ -20,6 +21,7 @@ from transformers import (
     PretrainedConfig,
 )
 
+from archon_probe.measure.hooks import Watch
 from archon_probe.measure.tasks import LABELS, call, is_encoder
 
 GAIN = 1.2  # of linear layers: scores of queries and keys then spread by more than one
@@ -130,11 +132,20 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
             parameter.mul_(NORMED_SCALE if parameter.dim() < 3 else EXPERTS_SCALE)
 
 
+def save_and_load(model: Any, folder: Path) -> dict[str, Tensor]:
+    """Write a transformers model as its users do, and return the tensors of the files."""
+    model.save_pretrained(folder)
+    found: dict[str, Tensor] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        found |= load_file(path)
+    return found
+
+
 def _is_constant(tensor: Tensor) -> bool:
     return tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())
 
 
-class _Writers(TorchFunctionMode):
+class _Writers(Watch):
     """Finds the linear layers and experts whose output is normed or added to one of its shape."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -143,7 +154,6 @@ class _Writers(TorchFunctionMode):
         self._width = model.config.get_text_config().hidden_size
         self._makers: dict[int, nn.Module] = {}
         self._kept: list[Tensor] = []  # so that no other tensor gets the storage of one of these
-        self._handles: list[Any] = []
         for module in model.modules():
             has_stack = any(p.dim() == 3 for p in module.parameters(recurse=False))
             if "Norm" in type(module).__name__ and not list(module.children()):
@@ -152,12 +162,7 @@ class _Writers(TorchFunctionMode):
                 hook = module.register_forward_hook(self._made)
             else:
                 continue
-            self._handles.append(hook)
-
-    def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        for handle in self._handles:
-            handle.remove()
+            self.hooks.enter_context(hook)
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

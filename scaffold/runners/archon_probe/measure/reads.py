@@ -20,8 +20,13 @@ from typing import Any
 
 from transformers import PretrainedConfig
 
-# Files whose reads decide what is computed; the others save, generate, capture and initialise.
-_DECIDING = re.compile(r"modeling_(?!utils\.|outputs\.).*|masking_utils\.py")
+
+@functools.cache  # asked for every read of a field
+def _decides(file: str) -> bool:
+    """Return whether a file's reads decide what is computed; others save, generate, initialise."""
+    return bool(
+        re.fullmatch(r"modeling_(?!utils\.|outputs\.).*|masking_utils\.py", Path(file).name)
+    )
 
 
 @dataclass
@@ -95,7 +100,7 @@ def _watching(cls: type, prefix: str, reads: Reads) -> Iterator[None]:
             raise
         finally:
             code = sys._getframe(1).f_code
-            if not name.startswith("_") and _DECIDING.fullmatch(Path(code.co_filename).name):
+            if not name.startswith("_") and _decides(code.co_filename):
                 own = cls.attribute_map.get(name, name)
                 if is_there and not callable(getattr(cls, own, None)):
                     reads.found.add(prefix + own)
@@ -127,7 +132,7 @@ class _Mapping(dict[str, Any]):
         return _Mapping(copy.deepcopy(dict(self), memo), self._name, self._reads)
 
     def _asked(self, key: Any) -> None:
-        if not _DECIDING.fullmatch(Path(sys._getframe(2).f_code.co_filename).name):
+        if not _decides(sys._getframe(2).f_code.co_filename):
             return
         noted = self._reads.keys if super().__contains__(key) else self._reads.lacking_keys
         noted.setdefault(self._name, set()).add(key)

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from transformers import PretrainedConfig
 
+from archon_probe.measure.hooks import Watch
 from archon_probe.measure.random_weights import build_model
 from archon_probe.measure.tasks import call
 
@@ -34,7 +34,7 @@ def rotation_in_fp32(config: PretrainedConfig) -> str:
     return "products" if seen.has_wide_products else ""
 
 
-class _Products(TorchFunctionMode):
+class _Products(Watch):
     """Watches products with what modules of rotations return."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -42,16 +42,9 @@ class _Products(TorchFunctionMode):
         self.has_wide_tables = False
         self.has_wide_products = False
         self._tables: dict[int, Tensor] = {}
-        self._handles = [
-            module.register_forward_hook(self._returned)
-            for name, module in model.named_modules()
-            if "rotary" in f"{name}{type(module).__name__}".lower()
-        ]
-
-    def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        for handle in self._handles:
-            handle.remove()
+        for name, module in model.named_modules():
+            if "rotary" in f"{name}{type(module).__name__}".lower():
+                self.hooks.enter_context(module.register_forward_hook(self._returned))
 
     def _returned(self, _: nn.Module, __: Any, output: Any) -> None:
         for table in output if isinstance(output, tuple | list) else (output,):

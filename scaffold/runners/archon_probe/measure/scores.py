@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.measure.algebra import is_close, rounded
+from archon_probe.measure.algebra import is_close, ratio, rounded, uncapped
 from archon_probe.measure.roles import UnknownStructureError
 
 MASKED = -1e4
@@ -65,13 +65,12 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
         # Sinks come with the row's maximum taken off, which a softmax does not see.
         scores = _beside_sinks(scores - products.scores[..., -1:].double(), raw, visible)
     x, y = raw[visible], scores[visible]
-    scale = float((x * y).sum() / x.square().sum())
-    if is_close(x * scale, y):
-        return features | {"scale": rounded(scale)}
+    if (plain := ratio(y, x)) is not None:
+        return features | {"scale": plain}
     for cap in config_numbers(config):
         if cap <= float(y.abs().max()):
             continue  # capped scores stay below the cap
-        inner = cap * torch.atanh((y / cap).clamp(-1 + 1e-12, 1 - 1e-12))
+        inner = uncapped(y, cap)
         scale = float((x * inner).sum() / x.square().sum())
         if is_close(cap * torch.tanh(x * scale / cap), y):
             return features | {"scale": rounded(scale), "softcap": cap}

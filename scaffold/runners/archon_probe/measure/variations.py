@@ -81,12 +81,14 @@ class Variation:
         field: The config's field; a dotted path into a nested config; two joined by " + ".
         value: What it was set to.
         config: The whole flipped config.
+        parts: Classes of modules that its model has of its own, where it was built.
     """
 
     name: str
     field: str
     value: Any
     config: PretrainedConfig
+    parts: frozenset[type] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -105,19 +107,17 @@ class Varied:
     unvaried: dict[str, str]
 
 
-def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Variation]:
+def variations(config: PretrainedConfig) -> list[Variation]:
     """Return one variation for each flip of a field, then a few of two fields; see ``vary``."""
-    return vary(config, is_checked=is_checked).variations
+    return vary(config).variations
 
 
-def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
+def vary(config: PretrainedConfig) -> Varied:
     """Flip each field of a config, each that its model asks for and it lacks, then a few pairs.
 
-    Args:
-        config: A tiny config.
-        is_checked: Whether only what transformers builds and runs is returned.
+    Only what transformers builds and runs is a variation of a tiny config.
     """
-    trial = _Trial(config, is_checked)
+    trial = _Trial(config)
     flips = list(_flips(config))
     singles = trial.made((f,) for f in flips)
     # What is read only under another option is known now.
@@ -134,7 +134,7 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     # No window at all beside layers of one kind, as those that need one do not run then.
     none = [(f, v) for f, v in flips if v is None and tiny.matches(tiny.WINDOWS, config, f)]
     kinds = [(f, v) for f, v in flips if f == "layer_types" and v and len(set(v)) == 1]
-    pairs += [*itertools.product(none, kinds), *_in_new_parts(config, singles)]
+    pairs += [*itertools.product(none, kinds), *_in_new_parts(trial.parts, singles)]
     every = singles + trial.made(pairs)
     every += trial.bounded(flips, every)
     return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
@@ -158,17 +158,20 @@ def base_values(config: PretrainedConfig) -> dict[str, Any]:
     return values
 
 
-def why_not_run(config: PretrainedConfig, reads: Reads) -> str | None:
+def why_not_run(config: PretrainedConfig, reads: Reads, parts: set[type]) -> str | None:
     """Return what keeps transformers from computing finite logits with a config, or None.
 
     A model with matrices that have no numbers does not count: nobody trains or saves one.
 
     Args:
         reads: Gets what the model asks of the config.
+        parts: Gets the classes of modules that the model has of its own.
     """
     try:
         with torch.no_grad(), reading(config, reads) as watched:
             model = build_model(watched).eval()
+            kinds = {type(module) for module in model.modules()}
+            parts |= {kind for kind in kinds if kind.__module__ == type(model).__module__}
             if not all(parameter.numel() for parameter in model.parameters()):
                 return "a matrix without numbers"
             tokens = torch.arange(LONGEST)[None] % config.vocab_size
@@ -187,24 +190,20 @@ def error_text(error: Exception) -> str:
 class _Trial:
     """Tries flips of a config, and keeps what was asked of it and why flips were none.
 
-    Args:
-        config: What is flipped.
-        is_checked: Whether only what transformers builds and runs is made.
-
     Attributes:
         reads: What the models that ran asked of their configs.
+        parts: Classes of modules that the config's own model has.
     """
 
-    def __init__(self, config: PretrainedConfig, is_checked: bool) -> None:
+    def __init__(self, config: PretrainedConfig) -> None:
         self.config = config
         self.values = base_values(config)
-        self.is_checked = is_checked
         # A config class may undo a flip, or derive another one's values.
         self.seen = {_key(config)}
         self.reads = Reads()
+        self.parts: set[type] = set()
         self.reasons: dict[str, str] = {}
-        if is_checked:
-            why_not_run(config, self.reads)
+        why_not_run(config, self.reads, self.parts)
 
     def made(self, flips: Iterable[tuple[tuple[str, Any], ...]]) -> list[Variation]:
         """Return those flips that make a new config, each of one field or several."""
@@ -226,14 +225,15 @@ class _Trial:
             self.reasons.setdefault(fields, "its class derives it from other fields")
             return None
         self.seen.add(_key(made))
-        if self.is_checked and (why := why_not_run(made, self.reads)) is not None:
+        parts: set[type] = set()
+        if (why := why_not_run(made, self.reads, parts)) is not None:
             self.reasons[fields] = f"transformers does not run with other values: {why}"
             return None
         name = " + ".join(
             f"{field}={_short(tiny.read_field(self.config, field), v)}" for field, v in flip
         )
         value = flip[0][1] if len(flip) == 1 else [v for _, v in flip]
-        return Variation(name, fields, value, made)
+        return Variation(name, fields, value, made, frozenset(parts))
 
     def bounded(self, flips: list[tuple[str, Any]], made: list[Variation]) -> list[Variation]:
         """Return counts that none of ``made`` has, each beside the first one that lets it be.
@@ -246,7 +246,7 @@ class _Trial:
         alone = (counts.keys() & self.reads.names) - varied
         for field, value in [flip for flip in flips if flip[0] in alone]:
             pairs = (((other, v), (field, value)) for other, v in counts.items() if other != field)
-            if self.is_checked and (first := next(filter(None, map(self._make, pairs)), None)):
+            if (first := next(filter(None, map(self._make, pairs)), None)) is not None:
                 found.append(first)
         return found
 
@@ -256,9 +256,7 @@ class _Trial:
         Checkpoints carry fields of other programs, and each costs a measurement and a proof.
         """
         name = variation.field
-        if not self.is_checked or name in self.reads.names:
-            return False
-        if name not in tiny.undeclared_fields(self.config):
+        if name in self.reads.names or name not in tiny.undeclared_fields(self.config):
             return False
         return _key(variation.config, without=name) == _key(self.config, without=name)
 
@@ -279,7 +277,7 @@ class _Trial:
         """Return the fields that no variation flips, to the reason."""
         varied = {field for variation in made for field in variation.field.split(" + ")}
         tried = {field for field, _ in flips}
-        idle = tiny.undeclared_fields(self.config) if self.is_checked else []
+        idle = tiny.undeclared_fields(self.config)
         found: dict[str, str] = {}
         for name in dict.fromkeys([*tiny.field_names(self.config), *tried]):
             if name in varied or isinstance(getattr(self.config, name, None), PretrainedConfig):
@@ -599,31 +597,19 @@ def _with_scaling(
 
 
 def _in_new_parts(
-    config: PretrainedConfig, singles: list[Variation]
+    known: set[type], singles: list[Variation]
 ) -> Iterator[tuple[tuple[str, Any], ...]]:
     """Yield flips that show a part the config lacks, each with what the part's own source reads.
 
     Alone such a part shows every option at its default, which would pass for a constant.
     """
-    seen = _parts(config)
     for shown in singles:
-        for part in _parts(shown.config) - seen:
-            seen.add(part)
+        for part in sorted(shown.parts - known, key=lambda part: part.__name__):
+            known.add(part)
             read = set(re.findall(r"config\.(\w+)", inspect.getsource(part)))
             firsts = {v.field: v.value for v in reversed(singles) if v.field in read}
             for field in sorted(firsts.keys() - {shown.field}):
                 yield (shown.field, shown.value), (field, firsts[field])
-
-
-def _parts(config: PretrainedConfig) -> set[type]:
-    """Return the classes of modules that a model of a config has of its own."""
-    try:
-        with torch.device("meta"):
-            model = build_model(config)
-    except Exception:
-        return set()  # its code may ask for values
-    own = type(model).__module__
-    return {type(module) for module in model.modules() if type(module).__module__ == own}
 
 
 def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 from transformers.core_model_loading import revert_weight_conversion
 
-from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.random_weights import random_model, save_and_load
 from archon_probe.measure.tasks import head_width, token_logits
 from archon_probe.proof.build import build, forward_packed, read_args
 from archon_probe.proof.capture import Captured, capturing
-from archon_probe.proof.reference import Batch, fresh_state, make_batch, save_and_load
+from archon_probe.proof.reference import Batch, fresh_state, make_batch
 
 DIFFERENT = 3e-5
 """Of a tensor's standard deviation: more than rounding in a few layers."""

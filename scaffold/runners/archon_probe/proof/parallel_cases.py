@@ -6,13 +6,12 @@ parallelism has a row of its own; the gradient must be the mean of the rows' gra
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -311,21 +310,15 @@ def error(found: Tensor, expected: Tensor, floor: float = 0.0) -> float:
     return float((found - expected).norm()) / count / max(float(expected.norm()) / count, floor)
 
 
-def run_all(cases_path: str, results_path: str, run: Callable[[Case], dict[str, Any]]) -> None:
-    """Run every case of a file; process 0 writes what each process found, or what went wrong.
-
-    Args:
-        cases_path: A JSON list of the fields of cases.
-        results_path: A JSON list, for each case of a list with one result for each process.
-        run: Runs one.
-    """
+def run_all(
+    cases: Sequence[Case], run: Callable[[Case], dict[str, Any]]
+) -> list[list[dict[str, Any]]]:
+    """Return for every case what each process found, or what went wrong there."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     # Where one process fails inside a case, the others must not wait for it for long.
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
-    with open(cases_path, encoding="utf-8") as file:
-        cases = [Case(**case) for case in json.load(file)]
-    results = []
+    results: list[list[dict[str, Any]]] = []
     for case in cases:
         start = time.perf_counter()
         try:
@@ -339,7 +332,5 @@ def run_all(cases_path: str, results_path: str, run: Callable[[Case], dict[str, 
             seconds = time.perf_counter() - start
             print(f"{case.model_type} {case.mode} {seconds:.1f} s", file=sys.stderr, flush=True)
         results.append(everywhere)
-    if dist.get_rank() == 0:
-        with open(results_path, "w", encoding="utf-8") as file:
-            json.dump(results, file)
     dist.destroy_process_group()
+    return results

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from transformers import CONFIG_MAPPING
 
@@ -16,15 +15,14 @@ from archon_probe.proof.build import load_spec, read_args
 from archon_probe.proof.parallel import verdict
 from archon_probe.proof.parallel_cases import TOLERANCE, Case, Subject, run_all, run_case
 
-DENSE: tuple[tuple[str, dict[str, int]], ...] = (
-    ("fsdp", {}),
-    ("tp", {"tp": 2}),
-    ("cp", {"cp": 2}),
-    ("pp", {"pp": 2}),
-)
-
-
-EXPERTS: tuple[tuple[str, dict[str, int]], ...] = (("ep", {"ep": 2}),)
+WAYS: dict[str, dict[str, int]] = {
+    "fsdp": {},
+    "tp": {"tp": 2},
+    "cp": {"cp": 2},
+    "pp": {"pp": 2},
+    "ep": {"ep": 2},
+}
+"""The ways to split a model; the last is for one with experts."""
 
 
 def main(request_path: Path, result_path: Path) -> None:
@@ -38,20 +36,11 @@ def main(request_path: Path, result_path: Path) -> None:
     args, refusal = read_args(spec, config)
     assert refusal is None, refusal
     has_experts = getattr(args, "moe_args", None) is not None
-
-    def run(case: Case) -> dict[str, Any]:
-        return run_case(case, Subject(spec, read_args(spec, config)[0]))
-
-    ways = DENSE + (EXPERTS if has_experts else ())
-    cases = result_path.with_suffix(".cases")
-    results = result_path.with_suffix(".results")
-    rows = [{"model_type": request["model_type"], "mode": m, "dims": d} for m, d in ways]
+    ways = [way for way in WAYS if way != "ep" or has_experts]
+    cases = [Case(request["model_type"], way, WAYS[way]) for way in ways]
+    found = run_all(cases, lambda case: run_case(case, Subject(spec, read_args(spec, config)[0])))
     if os.environ["RANK"] == "0":
-        cases.write_text(json.dumps(rows), encoding="utf-8")
-    run_all(str(cases), str(results), run)
-    if os.environ["RANK"] == "0":
-        found = json.loads(results.read_text(encoding="utf-8"))
-        verdicts = {m: verdict(ranks, TOLERANCE) for (m, _), ranks in zip(ways, found, strict=True)}
+        verdicts = {w: verdict(ranks, TOLERANCE) for w, ranks in zip(ways, found, strict=True)}
         result_path.write_text(json.dumps(verdicts), encoding="utf-8")
 
 

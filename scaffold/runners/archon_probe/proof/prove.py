@@ -19,10 +19,10 @@ from transformers import CONFIG_MAPPING, PretrainedConfig
 from transformers.utils import logging as hf_logging
 
 from archon_probe.design.refusals import field_text, refusal
-from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.random_weights import random_model, save_and_load
 from archon_probe.measure.tasks import head_width
 from archon_probe.measure.tiny import tiny_config
-from archon_probe.measure.variations import Variation, variations, vary
+from archon_probe.measure.variations import Variation, Varied, vary
 from archon_probe.proof.bisect import bisect
 from archon_probe.proof.build import build, load_spec, read_args, run_packed
 from archon_probe.proof.full_size import compare_sizes
@@ -33,7 +33,6 @@ from archon_probe.proof.reference import (
     Run,
     make_batch,
     reference,
-    save_and_load,
 )
 from archon_probe.proof.rounding import measure_rounding
 from archon_probe.proof.roundtrip import Verdict, check_saved, check_weights
@@ -89,9 +88,11 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
     with _quiet():
         spec = load_spec(request["spec"])
         config = tiny_config(_source(request))
-        outcomes = prove_all(spec, config, request)
+        stage("varying the configuration")
+        varied = vary(config)
+        outcomes = prove_all(spec, config, varied.variations, request)
         failed = [o for o in outcomes if o.status == "failed"]
-        bisection = _bisect(spec, config, failed[0], request) if failed else None
+        bisection = _bisect(spec, config, failed[0], varied.variations) if failed else None
         sizes = None
         if not failed:
             stage("counting the parameters of the full configuration")
@@ -104,17 +105,16 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
             rounding = measure_rounding(spec, config)
             found["rounding"] = {name: asdict(each) for name, each in rounding.items()}
             found["full_size"] = sizes.text if sizes else ""
-        return found | fields_report(config, outcomes)
+        return found | fields_report(varied, outcomes)
 
 
-def fields_report(config: PretrainedConfig, outcomes: list[Outcome]) -> dict[str, Any]:
+def fields_report(known: Varied, outcomes: list[Outcome]) -> dict[str, Any]:
     """Return what was varied, in how many configurations, and what was not, with the reasons.
 
     Returns:
         ``varied``: configurations by field; ``undeclared``: fields that the model asks for and no
         class declares, to the place that asks; ``unvaried``: fields to reasons.
     """
-    known = vary(config)
     counts = Counter(f for outcome in outcomes for f in outcome.field.split(" + ") if f)
     # Keys of rotations are varied as what their mapping is set to.
     undeclared = {n: at for n, at in known.undeclared.items() if not n.startswith("rope_param")}
@@ -189,13 +189,13 @@ def _source(request: dict[str, Any]) -> PretrainedConfig:
     return cls.from_dict(dict(given)) if given else cls()
 
 
-def prove_all(spec: Any, config: PretrainedConfig, request: dict[str, Any]) -> list[Outcome]:
+def prove_all(
+    spec: Any, config: PretrainedConfig, flips: list[Variation], request: dict[str, Any]
+) -> list[Outcome]:
     """Prove a tiny config and each of its variations."""
     outcomes = [prove_one(spec, Variation(DEFAULT, "", None, config), is_default=True)]
     if outcomes[0].status == "failed" and "only" not in request:
         return outcomes  # every flip of a failing default would fail as well
-    stage("varying the configuration")
-    flips = variations(config)
     if request.get("fast"):
         flips = flips[:: max(1, len(flips) // FAST_VARIATIONS)]  # spread over all fields
     for number, flip in enumerate(flips, 1):
@@ -321,10 +321,9 @@ def gradient_error(
 
 
 def _bisect(
-    spec: Any, config: PretrainedConfig, outcome: Outcome, request: dict[str, Any]
-) -> dict[str, Any] | None:
+    spec: Any, config: PretrainedConfig, outcome: Outcome, flips: list[Variation]
+) -> dict[str, Any]:
     stage("looking for the first difference")
-    flips = variations(config) if outcome.name != DEFAULT else []
     found = next((v.config for v in flips if v.name == outcome.name), config)
     try:
         return bisect(spec, found, outcome.name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers.core_model_loading import revert_weight_conversion
 
@@ -291,15 +291,6 @@ def hub_gradients(model: Any) -> dict[str, Tensor]:
     names = {n for n, _ in model.named_buffers()}
     found = revert_weight_conversion(model, {**state, **given})
     return {n: t.contiguous() for n, t in found.items() if n not in names}
-
-
-def save_and_load(model: Any, folder: Path) -> dict[str, Tensor]:
-    """Write a transformers model as its users do, and return the tensors of the files."""
-    model.save_pretrained(folder)
-    found: dict[str, Tensor] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        found |= load_file(path)
-    return found
 
 
 def replace_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.random_weights import random_model, save_and_load
 from archon_probe.measure.tasks import call
 from archon_probe.proof.bisect import pair_modules
 from archon_probe.proof.build import build, read_args
 from archon_probe.proof.capture import Captured, capturing, first_tensor
-from archon_probe.proof.reference import replace_weights, save_and_load
+from archon_probe.proof.reference import replace_weights
 
 DTYPES = (torch.bfloat16, torch.float16)
 LENGTH = 17

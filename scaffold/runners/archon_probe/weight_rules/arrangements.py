@@ -103,7 +103,7 @@ def _arranged(
             return Match("Flattened", [])
         if torch.equal(tensor, part.transpose(1, 2).flatten(0, 1)):
             return Match("Flattened", [], options={"transposed": True})
-    return _reordered(tensor, part, sizes, layer)
+    return None
 
 
 def _fused(
@@ -156,56 +156,3 @@ def _names_of(number: int, sizes: Mapping[str, Any], layer: int | None) -> list[
     return sorted(
         equal, key=lambda n: _USUAL_GROUPS.index(n) if n in _USUAL_GROUPS else len(_USUAL_GROUPS)
     )
-
-
-def _reordered(
-    tensor: Tensor, part: Tensor, sizes: Mapping[str, Any], layer: int | None
-) -> Match | None:
-    """Return the order of nested axes in which a tensor has a parameter's rows."""
-    if tensor.shape != part.shape or tensor.dim() == 0:
-        return None
-    # Which row of the parameter each row of the tensor is.
-    place = {tuple(row): i for i, row in enumerate(part.reshape(part.shape[0], -1).tolist())}
-    rows = [place.get(tuple(row)) for row in tensor.reshape(tensor.shape[0], -1).tolist()]
-    axes = None if None in rows or len(set(rows)) != len(rows) else _nested_axes(rows)
-    if not axes:
-        return None
-    shape = [size for size, _ in axes]
-    order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
-    named = [_size_name(size, sizes, layer) for size in shape]
-    return Match("Reordered", [], None, {"shape": named, "order": order})
-
-
-def _nested_axes(permutation: Sequence[int]) -> list[tuple[int, int]] | None:
-    """Return a permutation as nested axes, (size, step in the parameter) from the outermost.
-
-    Returns:
-        None where it is not such a permutation.
-    """
-    axes: list[tuple[int, int]] = []
-    starts = list(permutation)
-    if starts[0] != 0:
-        return None
-    while len(starts) > 1:
-        step = starts[1] - starts[0]
-        size = next(
-            (i for i in range(1, len(starts)) if starts[i] != starts[0] + i * step), len(starts)
-        )
-        # An axis divides the rows, so the run of equal steps may reach into the next block.
-        while len(starts) % size:
-            size -= 1
-        blocks = [starts[i : i + size] for i in range(0, len(starts), size)]
-        if size < 2 or any(b != [b[0] + k * step for k in range(size)] for b in blocks):
-            return None
-        axes.insert(0, (size, step))
-        starts = [block[0] for block in blocks]
-    return axes
-
-
-def _size_name(number: int, sizes: Mapping[str, Any], layer: int | None) -> Any:
-    if number == 2:
-        return number  # the two halves of a pair; an argument that is 2 has it by accident
-    names = _names_of(number, sizes, layer) or [
-        f"{n} // 2" for n in _names_of(2 * number, sizes, layer)
-    ]
-    return names[0] if names else number

@@ -16,11 +16,16 @@ import torch
 from torch import Tensor
 
 from archon_probe.weight_rules.arrangements import Match, explain
-from archon_probe.weight_rules.merge import Rule, merge_rules, narrow, rule_key, without_repetition
-from archon_probe.weight_rules.problems import Problem, grouped, named, repeated_values, unexplained
-from archon_probe.weight_rules.values import ValueIndex, fill_distinct
-
-__all__ = ["fill_distinct", "find_rules", "merge_rules"]
+from archon_probe.weight_rules.merge import Rule, narrow, rule_key, without_repetition
+from archon_probe.weight_rules.problems import (
+    Problem,
+    grouped,
+    named,
+    repeated_values,
+    unexplained,
+    unknown_tensor,
+)
+from archon_probe.weight_rules.values import ValueIndex
 
 # Placeholders in the names of rules: for the layer's number, and for that of an expert.
 LAYER, EXPERT = "{}", "{e}"
@@ -37,7 +42,7 @@ def find_rules(
     """Find the rules that explain a checkpoint.
 
     Args:
-        archon: Parameters of the Archon model; values all distinct, see ``fill_distinct``.
+        archon: Parameters of the Archon model; values that occur once show where they went.
         hub: The same model as ``save_pretrained`` wrote it.
         sizes: Numbers among the model's arguments, lists for those that differ by layer.
         tied: Tensors that the checkpoint leaves out, to those that replace them.
@@ -59,12 +64,10 @@ def find_rules(
     found |= _equals_in_layer(wanted, {n: archon[n] for n in _uncovered(found, index, archon)})
     unused = _unused_experts(wanted, found, archon)
     wanted = {n: t for n, t in wanted.items() if n not in unused}
-    problems = [p for p in problems if p["name"] in _uncovered(found, index, archon)]
-    problems += [unexplained("hub", n, t, index) for n, t in wanted.items() if n not in found]
-    problems += [
-        unexplained("archon", name, archon[name], None, hub)
-        for name in _uncovered(found, index, archon)
-    ]
+    left = _uncovered(found, index, archon)
+    problems = [p for p in problems if p["name"] in left]
+    problems += [unknown_tensor(n, t, index) for n, t in wanted.items() if n not in found]
+    problems += [unexplained("archon", name, archon[name], hub) for name in left]
     places = {name: place for place, name in enumerate(archon)}
     # In the order of the model's parameters, in which rules are written.
     in_order = sorted(found, key=lambda name: places[found[name].parts[0]])

@@ -28,35 +28,27 @@ def repeated_values(archon: Mapping[str, Tensor], index: ValueIndex) -> list[Pro
     ]
 
 
-def unexplained(
-    side: str,
-    name: str,
-    tensor: Tensor,
-    index: ValueIndex | None,
-    others: Mapping[str, Tensor] | None = None,
-) -> Problem:
+def unknown_tensor(name: str, tensor: Tensor, index: ValueIndex) -> Problem:
+    """Return a problem with a tensor of a checkpoint that names the nearest parameter."""
+    owners, _ = index.look_up(tensor)
+    shares = {index.names[int(o)]: int((owners == o).sum()) for o in owners.unique() if o >= 0}
+    # Random values meet by accident; what was taken from a parameter shares a good part of it.
+    shares = {name: n for name, n in shares.items() if n > tensor.numel() / 20}
+    if not shares:
+        return unexplained("hub", name, tensor, dict(zip(index.names, index.tensors, strict=True)))
+    why = f"shares values, but in an order that no rule covers: {shares} of {owners.numel()}"
+    nearest = max(shares, key=lambda n: shares[n])
+    shape = list(tensor.shape)
+    return {"side": "hub", "name": name, "shape": shape, "nearest": nearest, "why": why}
+
+
+def unexplained(side: str, name: str, tensor: Tensor, pool: Mapping[str, Tensor]) -> Problem:
     """Return a problem that names the nearest candidate."""
-    problem: Problem = {"side": side, "name": name, "shape": list(tensor.shape)}
-    pool = dict(zip(index.names, index.tensors, strict=True)) if index else dict(others or {})
-    if index is not None:
-        owners, _ = index.look_up(tensor)
-        shares = {index.names[int(o)]: int((owners == o).sum()) for o in owners.unique() if o >= 0}
-        # Random values meet by accident; what was taken from a parameter shares a good part of it.
-        shares = {name: n for name, n in shares.items() if n > tensor.numel() / 20}
-        if shares:
-            problem["nearest"] = max(shares, key=lambda n: shares[n])
-            problem["why"] = (
-                f"shares values, but in an order that no rule covers: {shares} of {owners.numel()}"
-            )
-            return problem
     nearest, distance, relation = _nearest(tensor.double(), pool)
-    problem["nearest"] = nearest
-    problem["why"] = (
-        "no weight has its shape"
-        if nearest is None
-        else relation or f"values differ by {distance:.3g}"
-    )
-    return problem
+    why = relation or f"values differ by {distance:.3g}"
+    why = "no weight has its shape" if nearest is None else why
+    shape = list(tensor.shape)
+    return {"side": side, "name": name, "shape": shape, "nearest": nearest, "why": why}
 
 
 def _nearest(tensor: Tensor, pool: Mapping[str, Tensor]) -> tuple[str | None, float, str | None]:

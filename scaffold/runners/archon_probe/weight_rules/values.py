@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-
-
-def fill_distinct(tensors: Iterable[Tensor], seed: int = 0) -> None:
-    """Give every element of float32 tensors a value that no other one has, between -1 and 1.
-
-    Args:
-        tensors: Those that share memory are filled once.
-    """
-    unique = {t.data_ptr(): t for t in tensors if t.is_floating_point() and t.numel()}
-    total = sum(tensor.numel() for tensor in unique.values())
-    # Below 1 float32 steps by at most 2**-24, and so many values lie 2**-22 apart.
-    if total >= 2**23:
-        raise ValueError(f"{total} elements are more than float32 has distinct steps for")
-    order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
-    values = (order.double() + 0.5) / total * 2 - 1
-    start = 0
-    with torch.no_grad():
-        for tensor in unique.values():
-            tensor.copy_(values[start : start + tensor.numel()].view(tensor.shape))
-            start += tensor.numel()
 
 
 class ValueIndex:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
@@ -294,3 +295,23 @@ LAYOUTS: dict[str, Layout] = {
         _PLAIN | {"num_key_value_heads": 6},
     ),
 }
+
+
+def fill_distinct(tensors: Iterable[Tensor], seed: int = 0) -> None:
+    """Gives every element of float32 tensors a value that no other one has, between -1 and 1.
+
+    Args:
+        tensors: Those that share memory are filled once.
+    """
+    unique = {t.data_ptr(): t for t in tensors if t.is_floating_point() and t.numel()}
+    total = sum(tensor.numel() for tensor in unique.values())
+    # Below 1 float32 steps by at most 2**-24, and so many values lie 2**-22 apart.
+    if total >= 2**23:
+        raise ValueError(f"{total} elements are more than float32 has distinct steps for")
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+    values = (order.double() + 0.5) / total * 2 - 1
+    start = 0
+    with torch.no_grad():
+        for tensor in unique.values():
+            tensor.copy_(values[start : start + tensor.numel()].view(tensor.shape))
+            start += tensor.numel()

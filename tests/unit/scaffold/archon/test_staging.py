@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.archon.digest import shared_digest
+from scaffold.archon.coverage import shared_digest
 from scaffold.archon.staging import check_shared_parts, stage_files
 from scaffold.errors import TargetError
 from scaffold.templating.render import RenderedFile

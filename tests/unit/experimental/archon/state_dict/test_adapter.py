@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 import transformers
-from archon_probe.weight_rules.find import fill_distinct, find_rules
+from archon_probe.weight_rules.find import find_rules
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.qwen3.model.state_dict_adapter import Qwen3StateDictAdapter
@@ -31,7 +31,7 @@ from tests.unit.experimental.archon.state_dict.small_models import (
     tiny_qwen3,
     write_shards,
 )
-from tests.unit.scaffold.archon.checkpoints import LAYOUTS, hub_tensors
+from tests.unit.scaffold.archon.checkpoints import LAYOUTS, fill_distinct, hub_tensors
 
 NORM = Rename("model.norm.weight", "norm.weight")
 QKV = Fused("h.{}.qkv", ("layers.{}.wq", "layers.{}.wk", "layers.{}.wv"), groups="n_kv_heads")

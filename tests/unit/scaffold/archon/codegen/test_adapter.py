@@ -47,10 +47,6 @@ def _call(rule: dict[str, Any]) -> tuple[str, ast.Call]:
             "'layers.{}.attention.wk.weight'), axis=1, transposed=True)",
         ),
         (
-            {"rule": "Reordered", "hub": "a", "archon": "b", "shape": ["n", 2], "order": [1, 0]},
-            "Reordered('a', 'b', shape=('n', 2), order=(1, 0))",
-        ),
-        (
             {"rule": "Split", "hub": ["a", "b"], "archon": "c", "when": "d"},
             "Split(('a', 'b'), 'c', when='d')",
         ),

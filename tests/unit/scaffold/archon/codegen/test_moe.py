@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from areal.experimental.models.archon.moe import MoEArgs
-from scaffold.archon.codegen.moe import DEFAULTS, moe_fields, moe_text, outer_args
+from scaffold.archon.codegen.moe import defaults, moe_fields, moe_text, outer_args
 from scaffold.archon.codegen.names import names_of
 from scaffold.archon.codegen.source import Source
 from tests.unit.scaffold.archon.codegen.designs import arg, expr, field, layer_arg, qwen3
@@ -37,10 +37,8 @@ def names_of_args(design: dict[str, Any]) -> list[str]:
 
 def test_defaults_are_those_of_moe_args() -> None:
     found = {f.name: f.default for f in fields(MoEArgs) if f.default is not MISSING}
-    own = {"use_grouped_mm", "load_balance_coeff"}
 
-    assert dict(DEFAULTS) == {n: v for n, v in found.items() if n not in own}
-    assert list(DEFAULTS) == [n for n in found if n not in own]
+    assert list(defaults().items()) == list(found.items())
 
 
 def test_what_only_the_experts_read_stands_in_moe_args_alone() -> None:
@@ -111,8 +109,7 @@ def test_defaults_are_not_written() -> None:
 )
 def test_call_in_the_block(changes: dict[str, Any], expected: str) -> None:
     design = with_experts(**changes)
-    names = names_of(design)
-    source = Source("A block.")
+    source = Source("A block.", names_of(design))
 
-    assert moe_text(design["moe"], source, names) == expected
+    assert moe_text(design["moe"], source) == expected
     assert "import MoE" in source.text()

@@ -7,7 +7,6 @@ from typing import Any
 
 from archon_probe.design.arguments import Arguments
 from archon_probe.design.expressions import Case
-from archon_probe.design.shaper import Shaper
 from archon_probe.design.shaping import _variants
 
 
@@ -32,7 +31,7 @@ def variants(*measured: tuple[dict[str, Any], list[dict[str, Any]]]) -> list[dic
         (case, SimpleNamespace(layers=[{"steps": made}]))
         for case, (_, made) in zip(cases, measured, strict=True)
     ]
-    return _variants(Shaper(Arguments(cases[0], found), found))
+    return _variants(Arguments(cases[0], found))
 
 
 def test_experts_beside_a_feed_forward_are_two_branches() -> None:

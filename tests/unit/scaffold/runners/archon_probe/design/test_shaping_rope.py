@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from archon_probe.design.arguments import Arguments
 from archon_probe.design.expressions import Case
-from archon_probe.design.shaper import Shaper
 from archon_probe.design.shaping_rope import shape_ropes
 
 
@@ -39,7 +38,7 @@ def ropes(*seen: tuple[dict[str, Any], dict[str, Any]]) -> tuple[dict[str, Any],
         "attention": {},
         "block": {"modules": [{"name": "attention", "kind": "attention"}]},
     }
-    return shape_ropes(Shaper(arguments, measured), design), arguments
+    return shape_ropes(arguments, design), arguments
 
 
 @pytest.mark.parametrize("other", ["half", "interleaved"])

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.random_weights import random_model, save_and_load
 from archon_probe.proof import prove
 from archon_probe.proof.reference import (
     Batch,
     Reference,
     make_batch,
     reference,
-    save_and_load,
 )
 from torch import nn
 from transformers import PretrainedConfig

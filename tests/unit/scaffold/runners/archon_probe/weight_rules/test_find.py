@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from archon_probe.weight_rules.find import fill_distinct, find_rules, merge_rules
+from archon_probe.weight_rules.find import find_rules
+from archon_probe.weight_rules.merge import merge_rules
 
-from tests.unit.scaffold.archon.checkpoints import LAYOUTS, hub_tensors
+from tests.unit.scaffold.archon.checkpoints import LAYOUTS, fill_distinct, hub_tensors
 
 _FIELDS = ("rule", "groups", "axis", "transposed")
 SIZES = {"n_heads": 6, "n_kv_heads": 2, "head_dim": 8, "dim": 56}
@@ -224,23 +225,6 @@ def test_the_name_of_a_head_in_an_untied_checkpoint_replaces_the_assumed_one() -
     assert _one("embed_out.weight", "output.weight") in rules
     assert {"rule": "Tied", "hub": "embed_out.weight", "source": "e"} in rules
     assert "lm_head.weight" not in [rule["hub"] for rule in rules]
-
-
-def test_rows_in_another_order_are_said_as_nested_axes() -> None:
-    archon = {"layers.0.wq.weight": torch.arange(24.0 * 5).view(24, 5)}
-    # Pairs of interleaved rotary positions, put one half after the other.
-    mixed = archon["layers.0.wq.weight"].view(3, 4, 2, 5).transpose(1, 2).reshape(24, 5)
-    rules, problems = find_rules(archon, {"h.0.q.weight": mixed}, {"n_heads": 3, "head_dim": 8})
-    assert problems == []
-    assert rules == [
-        {
-            "rule": "Reordered",
-            "hub": "h.{}.q.weight",
-            "archon": "layers.{}.wq.weight",
-            "shape": ["n_heads", 2, "head_dim // 2"],
-            "order": [0, 2, 1],
-        }
-    ]
 
 
 CONV = "layers.0.mixer.inner.conv1d.weight"

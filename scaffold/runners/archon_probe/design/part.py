@@ -1,15 +1,12 @@
-"""Read options off observations, case by case, and fit those that several parts share."""
+"""Parts of a design, whose options are fitted one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from archon_probe.design.arguments import Arguments
-from archon_probe.design.expressions import ABSENT, Case
-from archon_probe.measure.observation import Observation
-
-Measured = Sequence[tuple[Case, Observation]]
+from archon_probe.design.arguments import Arguments, each
+from archon_probe.design.expressions import ABSENT
 
 # What the width of a norm may follow from; tried in this order.
 WIDTHS = (
@@ -23,57 +20,6 @@ HEAD_WIDTHS = {
     "attention.q_norm": ("args.head_dim", "args.n_heads * args.head_dim"),
     "attention.k_norm": ("args.head_dim", "args.n_kv_heads * args.head_dim"),
 }
-
-
-def read(value: Any, *keys: Any) -> Any:
-    """Return an entry of a feature, ABSENT where the feature has none.
-
-    Args:
-        value: A feature, or ABSENT.
-        keys: From the outermost; the last may be a function of what the others lead to.
-    """
-    if isinstance(value, str) and value == ABSENT:
-        return ABSENT
-    try:
-        for key in keys:
-            value = key(value) if callable(key) else value[key]
-    except (KeyError, TypeError, IndexError):
-        return ABSENT
-    return value
-
-
-def each(rows: list[list[Any]], *keys: Any) -> list[list[Any]]:
-    """Return `read` of each feature, by case and layer."""
-    return [[read(value, *keys) for value in row] for row in rows]
-
-
-class Shaper:
-    """The observations of a model, and the arguments that their options are fitted to.
-
-    Args:
-        arguments: Collects what is fitted.
-        measured: Observations by case.
-    """
-
-    def __init__(self, arguments: Arguments, measured: Measured) -> None:
-        self.arguments = arguments
-        self.measured = measured
-
-    def whole(self, get: Callable[[Observation], Any]) -> list[Any]:
-        """Return an option of the model in each case."""
-        return [read(observation, get) for _, observation in self.measured]
-
-    def rows(self, get: Callable[[dict[str, Any]], Any]) -> list[list[Any]]:
-        """Return an option of layers in each case."""
-        return each([observation.layers for _, observation in self.measured], get)
-
-    def modules(self, name: str) -> list[list[Any]]:
-        """Return the features of one module of each layer in each case."""
-        return self.rows(lambda layer: layer["modules"][name])
-
-    def part(self, path: str, rows: list[list[Any]]) -> Part:
-        """Return a part of the design, from its features by case and layer."""
-        return Part(self.arguments, path, rows)
 
 
 class Part:
