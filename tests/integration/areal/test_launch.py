@@ -181,6 +181,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.heavy
 def test_a_launched_script_listens_here_alone_and_takes_its_processes_along(
     tmp_path: Path,
 ) -> None:

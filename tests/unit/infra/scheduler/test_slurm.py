@@ -197,6 +197,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.heavy
 def test_a_job_ends_when_its_launcher_was_killed(tmp_path: Path) -> None:
     with slurm_programs(tmp_path):
         with subprocess.Popen(
