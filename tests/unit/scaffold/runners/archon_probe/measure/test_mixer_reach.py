@@ -97,7 +97,7 @@ def test_a_model_with_a_state_is_described_by_what_it_does() -> None:
 def test_a_hybrid_that_cannot_be_written_is_refused_by_its_layers() -> None:
     from archon_probe.__main__ import derive_model, run
 
-    request = {"model_type": "minimax", "config": None, "checkpoint": None}
+    request = {"model_type": "zamba2", "config": None, "checkpoint": None}
     error = run(derive_model, request)["error"]
     assert error["code"] == "model_unsuited"
-    assert "MiniMaxLightningAttention" in error["message"]
+    assert "Zamba2MambaDecoderLayer" in error["message"]
