@@ -41,8 +41,8 @@ from scaffold.units.plan import make_plan
 # `    from gymnasium import spaces`; a name that is a variable of the template is none.
 IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)\b(?=[ \t.]|$)", re.MULTILINE)
 
-TOP_LEVEL = re.compile(r"^\"?(\w+)[/.]", re.MULTILINE)
-"""The first part of each path in a RECORD, unless it is a folder of metadata."""
+TOP_LEVEL = re.compile(r"^\"?(\w+)(?=[/.]|$)", re.MULTILINE)
+"""The first part of each path in a RECORD, folders of metadata apart, or a name alone."""
 
 
 def training_package() -> str:
@@ -73,8 +73,10 @@ def imported_packages() -> set[str]:
     # of Pillow is. `packages_distributions` asks all that is installed: 0.4 s with torch.
     for name in names:
         with suppress(metadata.PackageNotFoundError):
-            record = metadata.distribution(name).read_text("RECORD") or ""
-            found |= {each.lower() for each in TOP_LEVEL.findall(record)}
+            installed = metadata.distribution(name)
+            for file in ("RECORD", "top_level.txt"):  # Debian keeps the second one alone
+                rows = installed.read_text(file) or ""
+                found |= {each.lower() for each in TOP_LEVEL.findall(rows)}
     for file in folder.rglob("*.py.jinja"):
         found |= {each.lower() for each in IMPORTED.findall(file.read_text("utf-8"))}
     return found

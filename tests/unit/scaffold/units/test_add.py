@@ -530,6 +530,25 @@ def test_whatever_the_training_package_requires_is_reserved(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("RECORD", "Own_Pillow/__init__.py,,\n../../bin/tool,,\npillow-9.dist-info/METADATA,,\n"),
+        ("top_level.txt", "Own_Pillow\n"),  # distributions of Debian have no RECORD
+    ],
+)
+def test_a_distribution_is_reserved_by_the_name_that_it_is_imported_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str
+):
+    before = project.imported_packages()
+    info = tmp_path / "Pillow-9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Pillow\nVersion: 9\n")
+    (info / file).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert project.imported_packages() - before == {"own_pillow"}
+
+
+@pytest.mark.parametrize(
     "source", ["/a b/areal", "C:\\x\\areal_lite-0.1-py3-none-any.whl", 'a"b', ""]
 )
 def test_a_project_takes_the_training_package_from_anywhere(tmp_path: Path, source: str):
