@@ -50,8 +50,6 @@ def index() -> str:
         "`select`, `ignore` and baselines may still name them; a comment that allows one can be",
         "deleted. Missing files and names are now reported by `path-missing`, `symbol-missing` and",
         "`parameter-unknown`. `default-differs`, `link-from-root` and `list-incomplete` are new.",
-        "Numbers of entries and of files in a folder, exact pins of packages, and versions of Go",
-        "and Rust are no longer compared: none of them was wrong there.",
     ]
     return "\n".join([MARK, "", "# Rules", "", intro, "", *head, *rows, "", *notes]) + "\n"
 

@@ -1,4 +1,4 @@
-"""The versions that a project's own files name: floors and limits."""
+"""The versions that a project's own files name: floors, limits and exact pins."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ _FLOOR = lazy_re(r"(?:>=|\^|~=?|==)\s*v?(\d+(?:\.\d+)*)|^\s*v?(\d+(?:\.\d+)*)(?:
 _REQUIREMENTS = lazy_re(r"(?:^|/)[^/]*(?:requirements|constraints)[^/]*\.(?:txt|in|pip)$", re.I)
 _IN_FOLDER = lazy_re(r"(?:^|/)(?:requirements|constraints)/[^/]+\.(?:txt|in)$", re.IGNORECASE)
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "environment.yml", "environment.yaml")
+# Pins of other files hold for one platform or one use.
+_GENERAL = frozenset({*_MANIFESTS, "package.json", "requirements.txt", "constraints.txt"})
+# `torch==2.4.0` or `sglang[all] === 0.4.1.post2`; neither `torch==2.*` nor a part of an address.
+_PIN = lazy_re(
+    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*===?\s*"
+    r"(?P<version>\d[\w.!+]*)(?![\w.*])"
+)
 _LIMIT = lazy_re(r"([<>]=?|==|~=)\s*v?(\d+(?:\.\d+)*)")
 _LIMITED = lazy_re(
     r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*"
@@ -38,7 +45,7 @@ class Project:
         self._files = files
 
     def floors(self, tool: str) -> dict[str, Version]:
-        """Return the lowest version of a tool ("python", "node") by file."""
+        """Return the lowest version of a tool ("python", "node", "go", "rust") by file."""
         return self._floors.get(tool, {})
 
     @cached_property
@@ -56,6 +63,11 @@ class Project:
             asked = inner_table(table, "project").get("requires-python")
             poetry = inner_table(table, "tool", "poetry", "dependencies")
             yield "python", path, str(asked or poetry.get("python") or "")
+        for path in self._files.by_name.get("Cargo.toml", ()):
+            table = load_data(path, self._files)
+            asked = inner_table(table, "package").get("rust-version")
+            workspace = inner_table(table, "workspace", "package")
+            yield "rust", path, str(asked or workspace.get("rust-version") or "")
         for path in self._files.by_name.get("package.json", ()):
             engines = inner_table(load_data(path, self._files), "engines")
             yield "node", path, str(engines.get("node") or "")
@@ -66,6 +78,25 @@ class Project:
             for path, text in self._texts(name):
                 if found := re.search(pattern, text, re.MULTILINE):
                     yield "python", path, found[1]
+        for path, text in self._texts("go.mod"):
+            if found := re.search(r"^go\s+([\d.]+)", text, re.MULTILINE):
+                yield "go", path, found[1]
+
+    @cached_property
+    def pins(self) -> dict[str, dict[str, str]]:
+        """The packages that are pinned exactly: each version with the file that pins it."""
+        found: dict[str, dict[str, str]] = defaultdict(dict)
+        for path, row in self._rows():
+            for pin in _PIN.finditer(row):
+                found[normal_name(pin["name"])].setdefault(pin["version"], path)
+        for path in self._files.by_name.get("package.json", ()):
+            table = load_data(path, self._files)
+            for group in ("dependencies", "devDependencies"):
+                for name, version in inner_table(table, group).items():
+                    # `^1.2.3` and `~1.2.3` are ranges.
+                    if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", str(version)):
+                        found[normal_name(name)].setdefault(str(version), path)
+        return found
 
     @cached_property
     def bounds(self) -> dict[str, dict[tuple[str, str], str]]:
@@ -77,6 +108,11 @@ class Project:
                 for sign, version in _LIMIT.findall(asked["limits"]):
                     own.setdefault((sign, version), path)
         return found
+
+    def is_general(self, path: str, document: str) -> bool:
+        """Return whether the pins of a file hold for everything in a document's folders."""
+        folder, _, name = path.rpartition("/")
+        return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         """Yield the rows of the files that name what the project needs, without comments."""

@@ -1,4 +1,4 @@
-"""Sizes of files and lists, lowest versions, limits of packages, tags of images."""
+"""Numbers beside what can be counted, lowest versions, exact pins, tags of images."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ from scaffold.skills.check.references.trees import find_trees
 _SPELLED: str = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _WORDS = tuple(_SPELLED.split("|"))
 _NUMBER = rf"(?P<number>\d{{1,4}}|{_SPELLED})"
+_ENTRIES = r"(?:entries|items|elements|keys|members|options|choices|rows|values|variants)"
+_FILES = (
+    r"(?:\w+\s+)?(?:files|modules|skills|folders|subfolders|directories|packages|tests|scripts"
+    r"|examples|templates|workflows|agents|commands|pages|migrations|rules|benchmarks)"
+)
+_VERB = r"(?:has|have|holds?|contains?|lists?|defines?|registers?|includes?)"
+_BEHIND = lazy_re(
+    rf"^\s*(?:\(|(?:currently\s+|now\s+)?{_VERB}\s+)(?:exactly\s+)?{_NUMBER}\s+"
+    rf"(?:(?P<entries>{_ENTRIES})|(?P<files>{_FILES}))\b"
+    r"(?!\s*/|\s+(?:per|each|or more|or fewer))",
+    re.IGNORECASE,
+)
+_AHEAD = lazy_re(
+    rf"(?:^|[.:(;,]\s*|\b(?:the|all|are|these|of|is)\s+){_NUMBER}\s+"
+    rf"(?:(?P<entries>{_ENTRIES})|(?P<files>{_FILES}))\s+(?:in|of|under|inside)\s+(?:the\s+)?\Z",
+    re.IGNORECASE,
+)
 # "(~675 lines)", "— the largest file, 675 lines": a bound, "under 500 lines", is another thing.
 _LENGTH = lazy_re(
     r"^\s*(?:[(,:–—-]|is|has)\s*(?:[^.;|`()\d~≈]{0,40}?[,\s])??(?:[~≈]|(?:about|around|roughly"
@@ -40,10 +57,12 @@ _INTRODUCED = lazy_re(
     r"(?:[\w/-]+\s+){0,3}[\w-]+s\**\s*(?:\([^()]*\))?\s*:\s*\Z",
     re.IGNORECASE,
 )
+_VARIABLE = lazy_re(r"(?:[A-Za-z_]\w*\.)*_*[A-Z][A-Za-z0-9_]+")
 _FILE = lazy_re(r"(?:\.{0,2}/)?(?:[\w.@-]+/)*[\w.@-]*\.\w+")
+_FOLDER = lazy_re(r"\.{0,2}/?[\w.@-]+(?:/[\w.@-]+)*/?")
 # "Python 3.10+", "Python >= 3.10"; a word behind it makes it that of a feature.
 _FLOOR = lazy_re(
-    r"\b(?P<tool>Python|Node(?:\.js)?)\**:?\**\s*(?P<sign>>=|≥)?\s*v?"
+    r"\b(?P<tool>Python|Node(?:\.js)?|Go|Rust)\**:?\**\s*(?P<sign>>=|≥)?\s*v?"
     r"(?P<version>\d+(?:\.\d+){0,2})(?![\d.]*[A-Za-z\d])\s*"
     r"(?P<more>\+|or (?:newer|later|higher|above))?"
     r"(?=\**\s*(?:$|[.,;:)|]|\n|—|-\s))",
@@ -54,7 +73,10 @@ _SET = lazy_re(
     r"\bPython\b[^\d\n.;]{0,30}?(?P<version>[23]\.\d+)"
     r"(?:(?:\s*[,/–-]\s*|\s*,?\s+(?:and|or|to)\s+)\**(?:(?:and|or)\s+)?[23]\.\d+)+",
 )
-_TOOLS = {"Python": "python", "Node": "node", "Node.js": "node"}
+_TOOLS = {"Python": "python", "Node": "node", "Node.js": "node", "Go": "go", "Rust": "rust"}
+_PIN = lazy_re(
+    r"(?<![\w./@-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,.-]+\])?==(?P<version>\d[\w.!+]*)(?![\w.*])"
+)
 _IMAGE = lazy_re(
     r"(?P<name>[a-z0-9][\w.-]*(?::\d{2,5})?(?:/[a-z0-9][\w-]*)+):(?P<tag>[A-Za-z0-9_][\w.-]*)"
 )
@@ -66,18 +88,19 @@ _LIMIT = lazy_re(
     r"(?P<sign><=?|≤)[ \t]*v?(?P<version>\d+(?:\.\d+)+)(?![\w.-]*\w)"
 )
 _MINOR = lazy_re(r"[23]\.\d+")
+_INSTALLERS = frozenset({"pip", "pip3", "uv", "poetry", "pdm", "conda", "mamba", "pipx"})
 _MAKERS = frozenset({"build", "push", "tag"})
 
 
 class Count(NamedTuple):
-    """A number with what it counts.
+    """A number with what it counts: entries of a variable, files of a folder, lines of a file.
 
     Args:
         number: The number.
         written: The words for it.
-        of: The path, or the right number of items.
-        unit: "lines" of a file, "held" for a number that a file is said to hold, "items" for those
-            of the list below it.
+        of: The variable or the path.
+        unit: "entries", "files" or "lines"; "held" for a number that a file is said to hold;
+            "items" for those of the list below it, with their number as what it is of.
     """
 
     number: int
@@ -87,7 +110,7 @@ class Count(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A version: the lowest of a tool ("floor"), a tag ("image") or a limit ("<2.1")."""
+    """A version: the lowest of a tool ("floor"), a pin, a tag ("image") or a limit ("<2.1")."""
 
     what: str
     name: str
@@ -98,8 +121,12 @@ def find_numbers(document: Document) -> Iterator[Reference]:
     """Yield the counts, versions and tags of a document."""
     for span in document.markdown.codes:
         yield from _count(span)
-        if (found := _IMAGE.fullmatch(span.text)) and not is_placeholder(span.text):
-            yield Reference.at(span, "image", Given("image", found["name"], found["tag"]))
+        if found := _PIN.fullmatch(span.text):
+            data = Given("pin", found["name"], found["version"])
+            yield Reference("version", span.text, span.line, span.column, data, span=span)
+        elif (found := _IMAGE.fullmatch(span.text)) and not is_placeholder(span.text):
+            data = Given("image", found["name"], found["tag"])
+            yield Reference.at(span, "image", data)
     yield from _drawn_lengths(document)
     yield from _introduced(document)
     for block in document.markdown.blocks:
@@ -111,21 +138,29 @@ def find_numbers(document: Document) -> Iterator[Reference]:
         if line.span is not None:
             continue
         texts = [word.text for word in line.words]
+        installs = not _INSTALLERS.isdisjoint(texts[:4]) and "upgrade" not in " ".join(texts)
         takes = texts[0] in ("docker", "podman") and texts[1:2] in (["pull"], ["run"])
         for index, word in enumerate(line.words):
             before = texts[index - 1] if index else ""
-            place = (line.line_of(index), line.columns[index])
             if texts[0] == "uv" and before in ("--python", "-p") and _MINOR.fullmatch(word.text):
                 data = Given("floor", "python", word.text)
+                place = (line.line_of(index), line.columns[index])
                 yield Reference("version", f"{before} {word.text}", *place, data, line.block)
                 continue
-            image = None if _MAKERS & set(texts) else _IMAGE.fullmatch(word.text)
+            pin = _PIN.fullmatch(word.text) if installs and word.is_sure else None
+            image = None if pin or _MAKERS & set(texts) else _IMAGE.fullmatch(word.text)
             if takes and image is None:
                 image = _SHORT.fullmatch(word.text)
                 takes = image is None  # what follows is for the program in it
-            if image and word.is_sure and not is_placeholder(word.text):
-                data = Given("image", image["name"], image["tag"])
-                yield Reference("image", image.group(), *place, data, line.block)
+            if pin or (image and word.is_sure and not is_placeholder(word.text)):
+                found = pin or image
+                assert found is not None, "one of the two is there"
+                what = "pin" if pin else "image"
+                data = Given(what, found["name"], found["version" if pin else "tag"])
+                place = (line.line_of(index), line.columns[index])
+                yield Reference(
+                    "version" if pin else "image", found.group(), *place, data, line.block
+                )
 
 
 def _count(span: Span) -> Iterator[Reference]:
@@ -139,6 +174,17 @@ def _count(span: Span) -> Iterator[Reference]:
             yield _of_file(span, number, "lines")
         elif held:
             yield _of_file(span, held["number"], "held")
+    found = _BEHIND.match(span.after) or _AHEAD.search(span.before[-60:])
+    if found is None or "each" in span.before[-30:].lower() or is_placeholder(span.text):
+        return
+    is_folder = bool(found["files"])
+    if not (_FOLDER if is_folder else _VARIABLE).fullmatch(span.text):
+        return
+    written = found["number"]
+    number = int(written) if written.isdigit() else _WORDS.index(written.lower()) + 2
+    text = f"{span.text}: {written} {found['files'] or found['entries']}"
+    data = Count(number, written, span.text, "files" if is_folder else "entries")
+    yield Reference("count", text, span.line, span.column, data, span=span)
 
 
 def _row_length(span: Span) -> str:

@@ -1,9 +1,10 @@
-"""Whether sizes, versions and tags are those of the repository's own files."""
+"""Whether counts, versions and tags are those of the repository's own files."""
 
 from __future__ import annotations
 
 import re
 
+from scaffold.analysis.counts import Counted, count_collection, count_folder
 from scaffold.analysis.project.project import as_version, normal_name
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Reference, Verdict
@@ -16,18 +17,32 @@ _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stab
 
 
 def resolve_count(reference: Reference, scope: Scope) -> Verdict:
-    """Resolve the size of a list or of a file, or a number that a file is said to hold."""
+    """Resolve a number: does any way of counting give it?"""
     count: Count = reference.data
+    if count.unit in ("lines", "held"):
+        return _of_file(reference, count, scope)
+    items = Counted((int(count.of),), "the list below") if count.unit == "items" else None
+    counted = items or _counted(count, scope)
+    if counted is None:
+        return Verdict.unknown("nothing of this name can be counted")
+    if count.number in counted.numbers:
+        return Verdict.holds(f"{counted.place} has {count.number}")
+    plain = counted.numbers[0]
+    is_digit = count.written.isdigit() and count.unit == "entries"
+    fix = Fix(reference.line, count.written, str(plain), is_safe=False) if is_digit else None
     message = f"the number in {reference.text!r} is wrong"
-    if count.unit == "items":
-        evidence, now = f"the list below has {count.of}", f"there are {count.of}"
-        if count.number == int(count.of):
-            return Verdict.holds(evidence)
-        return Verdict("contradicts", evidence, "count-differs", message, now, is_sure=False)
+    evidence = f"{counted.place} has {plain}"
+    now = f"there are {plain}"
+    return Verdict("contradicts", evidence, "count-differs", message, now, fix, is_sure=False)
+
+
+def _of_file(reference: Reference, count: Count, scope: Scope) -> Verdict:
+    """Resolve the size of a file, or a number that it is said to hold."""
     place = scope.locate(count.of)
     text = scope.text(place) if place is not None else None
     if place is None or text is None or (place != count.of and len(scope.ending_in(count.of)) > 1):
         return Verdict.unknown("no one file of this name can be read")
+    message = f"the number in {reference.text!r} is wrong"
     if count.unit == "held":
         if re.search(rf"(?<![\w.]){count.number}(?![\w.])", text):
             return Verdict.holds(f"{place} has {count.number}", place)
@@ -41,13 +56,44 @@ def resolve_count(reference: Reference, scope: Scope) -> Verdict:
     return Verdict("contradicts", evidence, "count-differs", message, now, fix, is_sure=False)
 
 
+def _counted(count: Count, scope: Scope) -> Counted | None:
+    if count.unit == "entries":
+        return count_collection(count.of.rpartition(".")[2], None, scope.repository)
+    clean = count.of.rstrip("/")
+    place = scope.locate(clean)
+    if place is None or place not in scope.files.folders:
+        return None
+    # A folder that is named by its last part only may be any of several.
+    if place != clean and len(scope.ending_in(clean)) > 1:
+        return None
+    return count_folder(place, scope.files)
+
+
 def resolve_version(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a version: is it that of the project's own files?"""
     given: Given = reference.data
     if given.what == "image":
         return _image(reference, given, scope)
-    resolve = _floor if given.what == "floor" else _limit
-    return resolve(reference, given, scope)
+    if given.what == "floor":
+        return _floor(reference, given, scope)
+    if given.what == "limit":
+        return _limit(reference, given, scope)
+    project = scope.repository.project
+    known = project.pins.get(normal_name(given.name), {})
+    asked = as_version(given.version)
+    for version, path in known.items():
+        if version == given.version or as_version(version) == asked:
+            return Verdict.holds(f"{path} has it", path)
+    document = scope.document
+    known = {
+        version: path
+        for version, path in known.items()
+        if project.is_general(path, document.path) or path in document.text
+    }
+    if not known:
+        return Verdict.unknown(f"no file of the project pins {given.name} for all of it")
+    version, path = next(iter(known.items()))
+    return _differs(reference, f"{path} has {version}", given, version if len(known) == 1 else "")
 
 
 def _floor(reference: Reference, given: Given, scope: Scope) -> Verdict:
