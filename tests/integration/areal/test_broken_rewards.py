@@ -19,9 +19,11 @@ from tests.tiny_runs import rl_yaml, train_stats
 pytestmark = pytest.mark.heavy
 
 
-def run(folder: Path, reward: Any, *overrides: str) -> list[dict[str, Any]]:
-    config, _ = load_expr_config(["--config", str(rl_yaml(folder)), *overrides], GRPOConfig)
-    wrapper = AsyncRewardWrapper(reward, timeout_seconds=0.3, max_workers=2, max_retries=0)
+def run(folder: Path, reward: Any, timeout_seconds: float = 60.0) -> list[dict[str, Any]]:
+    config, _ = load_expr_config(["--config", str(rl_yaml(folder))], GRPOConfig)
+    wrapper = AsyncRewardWrapper(
+        reward, timeout_seconds=timeout_seconds, max_workers=2, max_retries=0
+    )
     with PPOTrainer(config) as trainer:
         trainer.train(RLVRWorkflow, workflow_kwargs={"reward_fn": wrapper})
     return train_stats(folder)
@@ -40,7 +42,7 @@ def test_a_reward_that_gives_none_costs_its_episodes_only(tmp_path: Path, name: 
 
 
 def test_a_reward_that_hangs_is_counted_and_holds_up_nothing_else(tmp_path: Path) -> None:
-    steps = run(tmp_path, tiny_runs.hanging_reward)
+    steps = run(tmp_path, tiny_runs.hanging_reward, timeout_seconds=0.3)
     assert sum(stats["reward/timeouts"] for stats in steps) > 0
     assert [stats["n_seqs"] for stats in steps] == [16] * 3
 

@@ -68,9 +68,9 @@ def test_a_gold_answer_that_is_no_mathematics_is_an_error() -> None:
 
 
 def test_a_comparison_past_its_time_limit_is_an_error_and_the_next_one_works() -> None:
-    worker = MathVerifyWorker(timeout=0.2, raise_on_error=True)
-    worker.verify(r"\boxed{\frac{1}{2}}", "0.5")  # the parser's tables are built on first use
-    with pytest.raises(RewardTimeoutError, match=r"0\.2 s"):
+    MathVerifyWorker().verify(r"\boxed{\frac{1}{2}}", "0.5")  # builds the parser's tables
+    worker = MathVerifyWorker(timeout=1.0, raise_on_error=True)
+    with pytest.raises(RewardTimeoutError, match=r"1(\.0)? s"):
         # A finite sum that sympy expands term by term.
         worker.verify(r"\boxed{\sum_{k=1}^{99999999} \frac{\sin(k)}{k}}", "72")
     assert worker.verify(r"\boxed{\frac{144}{2}}", "72") == 1.0
@@ -90,10 +90,10 @@ def test_a_comparison_past_its_time_limit_is_an_error_and_the_next_one_works() -
 def test_what_cannot_be_graded_scores_zero_with_a_warning(
     completion: Any, gold: Any, cause: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker = MathVerifyWorker(timeout=0.5)
-    assert worker.verify(r"\boxed{\frac{1}{2}}", "0.5") == 1.0  # builds the parser's tables
+    # Builds the parser's tables.
+    assert MathVerifyWorker().verify(r"\boxed{\frac{1}{2}}", "0.5") == 1.0
     with caplog.at_level(logging.WARNING):
-        assert worker.verify(completion, gold) == 0.0
+        assert MathVerifyWorker(timeout=0.5).verify(completion, gold) == 0.0
     assert cause in caplog.text
     with pytest.raises((RewardError, TypeError)):
         MathVerifyWorker(timeout=0.5, raise_on_error=True).verify(completion, gold)

@@ -394,7 +394,7 @@ def test_a_session_that_ends_stops_its_generations(proxy: Proxy) -> None:
 
 
 def test_a_program_that_is_gone_leaves_its_place_to_another() -> None:
-    for proxy in serve(is_online=True, timeout_s=0.2):
+    for proxy in serve(is_online=True, timeout_s=1.0):
         proxy.start()
         deadline = time.monotonic() + 20
         while len(proxy.server.sessions) and time.monotonic() < deadline:
