@@ -9,9 +9,11 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, cast
 
 import jinja2
+from jinja2.bccache import Bucket
 
 from scaffold.edit.ordering import natural
 from scaffold.errors import TemplateError
@@ -224,6 +226,23 @@ def sorted_imports(block: str, first_party: Iterable[str]) -> str:
     return "\n\n".join(_section_text(each, plain, members) for each in sections) + "\n"
 
 
+class _Compiled(jinja2.BytecodeCache):
+    """Keep what templates compile to, so that units of one kind compile its templates once."""
+
+    def __init__(self) -> None:
+        self._code: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._code.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        assert bucket.code is not None, "jinja dumps what it compiled"
+        self._code[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = _Compiled()
+
+
 def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
     texts = {name: _text(name, data) for name, data in sources.items() if name.endswith(SUFFIX)}
     environment = Sandbox(
@@ -236,6 +255,7 @@ def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
         lstrip_blocks=True,
         # It sees all that a template prints, so that no answer reaches a file as code.
         finalize=_refuse_free_text,
+        bytecode_cache=_COMPILED,
     )
 
     def imports(block: Any) -> str:

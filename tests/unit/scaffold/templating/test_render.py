@@ -25,6 +25,7 @@ from scaffold.templating.render import (
     toml_literal,
 )
 from scaffold.templating.request import check_destination
+from scaffold.templating.sandbox import Sandbox
 from scaffold.templating.spec import Answer, FileRule
 
 HOSTILE = [
@@ -48,6 +49,19 @@ def render(text: str, **variables: object) -> str:
     sources = {"f.txt.jinja": text.encode(), "part.jinja": b"part of {{ key }}\n"}
     rules = [FileRule("f.txt.jinja", "f.txt", "source")]
     return render_files(rules, sources, {"package": "pkg", **variables})[0].data.decode()
+
+
+def test_a_template_is_compiled_once_for_all_units(monkeypatch: pytest.MonkeyPatch):
+    text = "{{ key }} of a template that no other test has"
+    assert render(text, key="one").startswith("one of")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("it compiles the template again")
+
+    monkeypatch.setattr(Sandbox, "_compile", refuse)
+    assert render(text, key="two").startswith("two of")
+    with pytest.raises(AssertionError, match="again"):
+        render(f"{text}.", key="two")
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, 1, 1.5, True, False, ["a", 'b"'], []])
