@@ -88,8 +88,9 @@ def verify_units(
     units = [_find(target, each) for each in ids] if ids else list(read_units(target.root))
     report = Report("verify", describe(target))
     if not units:
+        report.ok = False
         report.text = "nothing was generated here, so there is nothing to verify\n"
-        report.extra = {"verdict": "ok", "python": None, "units": [], "behind": []}
+        report.extra = {"verdict": "unproven", "python": None, "units": [], "behind": []}
         return report
     python_ = find_interpreter(target, python)
     bench = Bench(target, python_, Limits.within(timeout_s), data, completions)

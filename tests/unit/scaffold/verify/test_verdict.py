@@ -77,12 +77,12 @@ def test_a_project_has_neither_tests_in_a_runner_nor_episodes(project: Path) -> 
     assert (level.status, level.is_lacking) == ("skipped", False)
 
 
-def test_nothing_made_is_nothing_to_verify(checkout: Path) -> None:
+def test_nothing_made_is_nothing_proven(checkout: Path) -> None:
     lines: list[str] = []
     report = verify_units(
         find_target(checkout), [], python=None, allow_stub=False, log=lines.append
     )
-    assert (report.ok, report.extra["verdict"], lines) == (True, "ok", [])
+    assert (report.ok, report.extra["verdict"], lines) == (False, "unproven", [])
 
 
 def test_a_broken_file_is_reported_and_not_run(project: Path) -> None:
