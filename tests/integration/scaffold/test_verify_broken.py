@@ -118,7 +118,7 @@ WORKFLOWS = [
         "constructor",
         workflow(parameter=", judge"),
         "constructor",
-        "'judge' of the constructor; give",
+        "the constructor parameter 'judge'; give it a default",
     ),
 ]
 AGENTS = [
