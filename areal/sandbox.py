@@ -14,7 +14,7 @@ that a program does to its own process passes a test. What holds for a program:
 
 A filter of system calls does most of it. The files are kept by namespaces of users, mounts,
 network and processes, or else by Landlock; which of them this machine allows is tried once per
-process. Where neither works nothing is run, unless the caller says `allow_unsandboxed=True`: then
+process. Where neither works nothing is run, unless the caller passes `allow_unsandboxed=True`: then
 files and, beyond Linux on x86_64 and aarch64, everything but the limits are unprotected.
 """
 
@@ -42,7 +42,7 @@ BACKENDS = ("namespaces", "landlock")
 """What keeps the files, in the order in which it is tried."""
 
 SCRATCH = "/sandbox"
-"""Where the scratch folder stands in the file system that namespaces show to a program."""
+"""Where the scratch folder is in the file system that namespaces show to a program."""
 
 
 class Limits(NamedTuple):
@@ -264,7 +264,7 @@ def run_cases(
         code: The program.
         cases: What it reads, and what it must print; see `read_cases`.
         limits: What it may use.
-        **options: Those of `run`, which also says what is raised.
+        **options: Those of `run`, which also documents what is raised.
     """
     runs = run(code, [Case(text) for text, _ in cases], limits, **options)
     return [
@@ -282,7 +282,7 @@ def run_tests(
         code: The program.
         tests: What `read_tests` gives; what only prepares a test is not in the result.
         limits: What it may use.
-        **options: Those of `run`, which also says what is raised.
+        **options: Those of `run`, which also documents what is raised.
     """
     (done,) = run(code, [Case("", tuple(tests))], limits, **options)
     return [ok for (kind, _), ok in zip(tests, done.passed, strict=True) if kind == "test"]
@@ -614,7 +614,7 @@ def _watch(children: list[_Child], limits: Limits, scratch: str) -> tuple[str, b
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the processor time of a child, 0.0 where only its end tells."""
+    """Return the processor time of a child, 0.0 where only its end shows it."""
     with contextlib.suppress(OSError, OverflowError):
         # The number that Linux gives to the clock of a process, as clock_getcpuclockid(3) does.
         return time.clock_gettime((~pid << 3) | 2)
@@ -748,7 +748,7 @@ sendto reach others' unix sockets by their address.
 """
 
 OPEN_CALLS = "open 2 - 1; openat 257 56 2"
-"""Calls that open files, and the argument that says how: to read, to write, or both.
+"""Calls that open files, and the argument for how: to read, to write, or both.
 
 Landlock lets what is opened for neither (access mode 3) pass, and before its third version does
 not look at O_TRUNC, which empties a file that is opened to be read as well.
@@ -1266,7 +1266,7 @@ class _Asking:
         self.lock = threading.RLock()  # one talk at a time, whatever threads the tests start
 
     def find_names(self, trees: list[Any]) -> dict[str, Any]:
-        """Return what stands for the program's names that tests use.
+        """Return the stand-ins for the program's names that tests use.
 
         A built-in name is the program's only where tests use no other: a program that brings its
         own ``all`` or ``isinstance`` would pass whatever they guard.
@@ -1465,7 +1465,7 @@ def _overwrite(given: Any, value: Any) -> None:
 
 
 class _Remote:
-    """Stands for a function of the program: all that can be done with it is to call it."""
+    """Takes the place of a function of the program: all that can be done with it is to call it."""
 
     def __init__(self, asking: _Asking, target: list[Any]) -> None:
         self.__dict__.update(_asking=asking, _target=target)
@@ -1475,7 +1475,7 @@ class _Remote:
 
 
 class _RemoteClass(type):
-    """Stands for a class of the program that tests name."""
+    """Takes the place of a class of the program that tests name."""
 
     _asking: Any
     _target: Any
@@ -1500,7 +1500,7 @@ class _RemoteClass(type):
 
 
 class _RemoteObject(_Remote, metaclass=_RemoteClass):
-    """Stands for an object of a class of the program.
+    """Takes the place of an object of a class of the program.
 
     It equals nothing but other objects of the program, and its arithmetic with values of the tests
     gives no plain value: an object that is close to any number would pass any tolerance.

@@ -138,7 +138,7 @@ def check_hostile_texts(reward_fn: Callable[..., Any], **columns: Any) -> None:
 def expected_rows(engine: ScriptedEngine) -> dict[str, list[float]]:
     """Return the rows of a trajectory that trains on what an engine generated and nothing else.
 
-    Each completion stands where the prompt of its request ends.
+    Each completion begins where the prompt of its request ends.
     """
     last = engine.responses[-1]
     length = last.input_len + last.output_len

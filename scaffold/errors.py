@@ -76,7 +76,7 @@ class TargetError(ScaffoldError):
 
 
 class ConflictError(ScaffoldError):
-    """The request is sound, but what stands in the target forbids it."""
+    """The request is sound, but the state of the target forbids it."""
 
 
 class RegistryError(ConflictError):
@@ -96,7 +96,7 @@ class ApplyError(ScaffoldError):
 
 
 def escaped(text: str) -> str:
-    """Return text on one line: what no terminal should be sent stands as an escape."""
+    """Return text on one line: what no terminal should be sent becomes an escape."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,4 +1,4 @@
-"""What a command tells: short text for people, one JSON object for agents."""
+"""What a command reports: short text for people, one JSON object for agents."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Report:
         hints: What to know that leaves no place to edit, such as how to train with the unit.
         text: What people read; without it the lists below are printed.
         extra: Further top-level keys of the JSON object (units, verdict, ...).
-        error: What kept a part of it from being done; the report tells of the rest.
+        error: What kept a part of it from being done; the report has the rest.
     """
 
     command: str
@@ -129,7 +129,7 @@ class Report:
 
 
 def entry_label(table: str, key: str) -> str:
-    """Return a registry's line as people read it; an import, for example, stands in no table."""
+    """Return a registry's line as people read it; an import, for example, is in no table."""
     return f"{table}[{key!r}]" if table else key
 
 
@@ -159,7 +159,7 @@ def error_text(error: ScaffoldError) -> str:
 
 
 def unified_diff(path: str, before: bytes | None, after: bytes | None) -> str:
-    """Return the unified diff of one file, as `git apply` reads it; None stands for no file."""
+    """Return the unified diff of one file, as `git apply` reads it; None means no file."""
     import difflib  # costs 3 ms, and a run that changes nothing does without
 
     rows = difflib.unified_diff(

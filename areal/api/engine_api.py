@@ -380,7 +380,7 @@ class TrainEngine(ABC):
         output_seqlens: list[int] | None = None,
         aggregate_fn: Callable[[list[torch.Tensor]], torch.Tensor] | None = None,
     ) -> Any:
-        """Return what the model says about a batch: log-probabilities, or a critic's values.
+        """Return the model's output for a batch: log-probabilities, or a critic's values.
 
         Args:
             input_: The batch.

@@ -10,7 +10,7 @@ class ConfigError(ArealError, ValueError):
 
 
 class UnknownNameError(ArealError, ValueError):
-    """A name stands in no registry and is no importable dotted path."""
+    """A name is in no registry and is no importable dotted path."""
 
 
 class DatasetError(ArealError, ValueError):

@@ -20,7 +20,7 @@ def cause_key(cause: str) -> str:
 
 
 class ReasonBook:
-    """Counts why things failed and says which reasons are new; its size is bounded.
+    """Counts why things failed and reports which reasons are new; its size is bounded.
 
     Messages that quote data differ every time. After ``MAX_REASONS`` different ones of a kind, the
     further ones of that kind count together, so that neither memory nor the log fills up. Not safe

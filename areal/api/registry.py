@@ -50,7 +50,7 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
 
 
 def resolve(table: Mapping[str, str], kind: str, name: str) -> Any:
-    """Return the object that a registered name or a dotted path stands for.
+    """Return the object of a registered name or a dotted path.
 
     Args:
         table: Registered name to ``"module:attr"``.

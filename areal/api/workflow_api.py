@@ -36,7 +36,7 @@ class GenerationEngine(Protocol):
 
 
 class RolloutWorkflow(ABC):
-    """Collects one trajectory at a time; a subclass says how."""
+    """Collects one trajectory at a time; a subclass defines how."""
 
     @abstractmethod
     async def arun_episode(

@@ -134,7 +134,7 @@ def get_loader(path: str, type: str, name: str | None = None) -> Callable[..., A
 
     - a registered name ("gsm8k"), or a hub id or local folder whose last component is one, case
       folded and ``-`` read as ``_`` ("openai/gsm8k", "/home/user/HH-RLHF");
-    - a data file that is named so or stands in a folder that is ("/home/user/gsm8k/train.jsonl");
+    - a data file that is named so or is in a folder that is ("/home/user/gsm8k/train.jsonl");
     - a dotted path to a loader ("my_rl.dataset.word_sums.get_word_sums_rl_dataset") or to its
       module ("my_rl.dataset.word_sums").
 
@@ -143,7 +143,7 @@ def get_loader(path: str, type: str, name: str | None = None) -> Callable[..., A
     Args:
         path: Where the data is, or what it is.
         type: ``sft``, ``rl``, ``rw`` or ``dpo``.
-        name: Overrides what the path says.
+        name: Overrides the name in the path.
 
     Raises:
         UnknownNameError: The dataset is neither registered nor importable.

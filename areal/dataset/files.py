@@ -27,7 +27,7 @@ def read_local(path: str | Path, split: str | None) -> RawRows:
     Args:
         path: A file, a folder with ``<split>.jsonl`` (or ``.json``, ``.parquet``, ``.csv``, also in
             shards ``<split>-*``), or a folder that ``save_to_disk`` wrote.
-        split: Such as "train", which None stands for; a single file is read whatever the split.
+        split: Such as "train", which None means; a single file is read whatever the split.
 
     Raises:
         ValueError: Nothing is there, or it cannot be read.

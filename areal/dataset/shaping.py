@@ -32,7 +32,7 @@ def load_rows(
 
     Args:
         path: What `areal.dataset.files.read_local` reads, else a hub id.
-        split: Such as "train", which None stands for.
+        split: Such as "train", which None means.
         columns: The ones that are needed; others are left out. ``solution.final`` is what the
             object in ``solution`` holds there. Of a list one column with a value is enough.
         also: Further columns, whose rows stay whatever they hold.

@@ -1,7 +1,7 @@
 """How new weights reach the servers: a folder that both see, HTTP, or a process group.
 
 A folder of weights carries a manifest with the size and SHA-256 of each file, so that a copy that
-was cut short or mixed up is refused and never loaded. A process group stands alone, apart from the
+was cut short or mixed up is refused and never loaded. A process group is separate, apart from the
 groups of training: it has its own store, a short time-out, and is made again when servers join.
 """
 

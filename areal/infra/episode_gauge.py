@@ -11,7 +11,7 @@ class EpisodeGauge:
     """Counts live episodes, each member of a group by itself. Safe to use from any thread.
 
     With deterministic sampling the composition of every decode step must not depend on timing. An
-    engine takes a step only when ``may_step`` says that all live episodes wait in it.
+    engine takes a step only when ``may_step`` finds that all live episodes wait in it.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class EpisodeGauge:
 
 
 class EpisodeLease:
-    """Stands for the live episodes of one row; used in the executor's thread only."""
+    """The live episodes of one row; used in the executor's thread only."""
 
     def __init__(self, gauge: EpisodeGauge, num_episodes: int) -> None:
         self._gauge = gauge

@@ -77,7 +77,7 @@ class EpisodeMonitor:
                 self._fatal = self._fatal or error
         self.window.add_failure(cause)
         if is_new:
-            # Where our own checks stand tells nobody anything.
+            # Where our own checks are is of use to nobody.
             trace = None if isinstance(error, (TrajectoryError, EpisodeTimeoutError)) else error
             self.logger.warning("an episode failed: %s (logged once)", cause, exc_info=trace)
 

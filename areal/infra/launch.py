@@ -29,7 +29,7 @@ logger = logging.getLogger("Launcher")
 SERVERS_VARIABLE = "AREAL_LLM_SERVER_ADDRS"
 # What servers ask their clients for.
 KEY_VARIABLE = "AREAL_SERVER_KEY"
-# The file in which a rank says why starting it again would be of no use.
+# The file in which a rank writes why starting it again would be of no use.
 VERDICT_VARIABLE = "AREAL_VERDICT_FILE"
 
 # The folder in which processes of several machines name their addresses, and the name of this one.
@@ -77,7 +77,7 @@ class Launcher:
         self._plan = plan
         self._signal: int | None = None
         self._is_told = False
-        # Of this launcher alone: another one of the same run is refused, and says so here.
+        # Of this launcher alone: another one of the same run is refused, and reports it here.
         self._verdict = plan.log_folder / f"verdict-{os.getpid()}"
         self._meeting = plan.log_folder / f"meeting-{os.getpid()}"
         self._reserved: list[socket.socket] = []  # the servers' ports, for each of their starts

@@ -15,7 +15,7 @@ class Platform:
     Attributes:
         device_type: As in ``torch.device``: "cpu" or "cuda".
         communication_backend: Of ``torch.distributed``.
-        device_control_env_var: Which variable says which devices a process sees; "" for none.
+        device_control_env_var: Which variable lists the devices a process sees; "" for none.
     """
 
     device_type: str

@@ -118,7 +118,7 @@ class RemoteInfEngine(InferenceEngine):
 
     A request that is interrupted, by an update or by the end of its server, goes on with what it
     has as soon as a server holds the current weights. Requests go to the server with the fewest
-    outstanding tokens, whatever ``routing_strategy`` says.
+    outstanding tokens, whatever ``routing_strategy`` is.
 
     Args:
         config: Rollout settings.

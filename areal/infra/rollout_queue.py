@@ -253,7 +253,7 @@ class RolloutQueue:
             raise_timeout: False returns False after the timeout.
 
         Raises:
-            TimeoutError: The message says what was waited for.
+            TimeoutError: The message names what was waited for.
             EpisodeFailureError: Most episodes, or most reward calls, fail.
             RuntimeError: The queue was stopped.
         """

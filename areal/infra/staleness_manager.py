@@ -17,14 +17,14 @@ class VersionProvider(Protocol):
 
 
 class StalenessManager:
-    """Counts rollouts and says how many more may start. Safe to use from any thread.
+    """Counts rollouts and decides how many more may start. Safe to use from any thread.
 
     A rollout that starts at version v must be consumed at version v + max_staleness at the latest.
     With ``consumer_batch_size`` rollouts consumed per version, that bounds how many may be under
     way or accepted in all: (max_staleness + version + 1) * consumer_batch_size.
 
     Args:
-        version_provider: Tells the current version.
+        version_provider: Returns the current version.
         max_concurrent_rollouts: How many may run at once.
         consumer_batch_size: How many are consumed per version.
         max_staleness: How many versions a rollout may be old when it is consumed.

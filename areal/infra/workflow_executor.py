@@ -48,7 +48,7 @@ class WorkflowExecutor:
         config: Sizes and limits.
         inference_engine: Has ``agenerate`` and ``get_version()``. Its ``set_version`` should call
             ``executor.notify_version_changed()``; an engine that does not is asked every second.
-            One that may be unable to generate for a while has ``obstacle()``, which says why.
+            One that may be unable to generate for a while has ``obstacle()``, which has the reason.
         staleness_manager: None makes one from the config.
 
     Attributes:
@@ -226,7 +226,7 @@ class WorkflowExecutor:
             A trajectory per row, or None where the row was rejected, in the order of submission.
 
         Raises:
-            TimeoutError: Fewer came in time; the message says what they waited for.
+            TimeoutError: Fewer came in time; the message names what they waited for.
             EpisodeFailureError: Most episodes, or most reward calls, fail.
         """
         box, queue = self._own, self._running_queue

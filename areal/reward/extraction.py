@@ -60,7 +60,7 @@ def final_answer(text: str) -> str | None:
 
     Returns:
         The content of the last complete ``\boxed{...}`` or the rest of the last ``#### `` line,
-        whichever stands later; None where there is no mark.
+        whichever is later; None where there is no mark.
     """
     box = _last_box(text)
     hashes = None

@@ -27,7 +27,7 @@ MAX_RETRIES = 5
 MAX_REPLIES = 3
 MAX_REMEMBERED = 100_000
 REQUEST: dict[str, Any] = {"temperature": 0, "max_tokens": 1024}
-"""What every request says beside the model and the messages."""
+"""What every request has beside the model and the messages."""
 
 MAX_CHARS = 32_000
 """Longest text that the judge reads; of a longer one the middle is left out."""

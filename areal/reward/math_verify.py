@@ -17,7 +17,7 @@ from areal.utils import logging
 
 logger = logging.getLogger("MathVerify")
 
-# math-verify's patterns take more than linear time; an unmarked answer stands at the end anyway.
+# math-verify's patterns take more than linear time; an unmarked answer is at the end anyway.
 _TAIL_CHARS = 2000
 _STOP_PERIOD_S = 0.2
 _WORD_PI = re.compile(r"(?<![\\A-Za-z])pi(?![A-Za-z])")

@@ -77,7 +77,7 @@ FIRST_RECOVER_SECONDS = 5
 MODEL_FOLDER = "model"
 ADAPTER_FOLDER = "adapter"
 CHECKPOINT_FOLDER = "checkpoints"
-EVAL_STATS = "eval-rollout"  # what workflow_context.stat_scope() says in an evaluation
+EVAL_STATS = "eval-rollout"  # what workflow_context.stat_scope() returns in an evaluation
 
 
 class BaseTrainer(ABC):
@@ -238,7 +238,7 @@ class BaseTrainer(ABC):
         tracer.save(self.step - 1)  # the steps before are over
 
     def _loop(self, total_epochs: int | None = None) -> None:
-        """Run from where the run stands to its end, and save the model."""
+        """Run from where the run is to its end, and save the model."""
         if self.run_log is None:
             self._start(total_epochs)
         if self.is_complete:
@@ -273,7 +273,7 @@ class BaseTrainer(ABC):
             # A grader that broke, or a task that is solved, is no reason to lose the training.
             self._save_final_model()
             raise
-        # In this order: a trial that says it is complete has its model.
+        # In this order: a trial that is marked complete has its model.
         self._save_final_model()
         self._save_recover(is_done=True)
 
@@ -296,7 +296,7 @@ class BaseTrainer(ABC):
             stats, episodes = self._train_step()
         perf_tracer.save(self.step)
         self.step += 1
-        # What workflows and rewards recorded; what the trainer itself says wins.
+        # What workflows and rewards recorded; what the trainer itself records wins.
         stats = stats_tracker.export_all() | stats
         stats["step_time_s"] = time.perf_counter() - started
         if self._goal()[0] in stats:
@@ -505,7 +505,7 @@ def check_actor(config: Any) -> None:
     """Refuse a configuration whose actor cannot be trained as it asks.
 
     Raises:
-        ConfigError: Says which keys, and what to set.
+        ConfigError: Names the keys, and what to set.
     """
     refuse_misfit_of_script(config)
     if config.actor.optimizer is None:

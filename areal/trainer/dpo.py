@@ -32,7 +32,7 @@ def check_dpo_config(config: DPOConfig) -> None:
     """Refuse what would train on something else than what was asked for.
 
     Raises:
-        ConfigError: Says which keys, and what to set.
+        ConfigError: Names the keys, and what to set.
     """
     check_supervised_config(config)
     actor, ref = config.actor, config.ref

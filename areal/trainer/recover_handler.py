@@ -39,7 +39,7 @@ class InValidRecoverInfo(ArealError, RuntimeError):  # noqa: N818  (AReaL's name
 
 @dataclasses.dataclass
 class RecoverInfo:
-    """Where a run stands; the loop goes on with ``last_step_info.next()``."""
+    """Where a run is; the loop goes on with ``last_step_info.next()``."""
 
     last_step_info: StepInfo
     saver_info: dict[str, Any]
@@ -142,7 +142,7 @@ class RecoverHandler:
             colocated_rollout: Not used: an engine on the same devices gets weights as any other.
 
         Returns:
-            Where the run stands; None where there is nothing to resume.
+            Where the run is; None where there is nothing to resume.
 
         Raises:
             InValidRecoverInfo: The checkpoint is of other models or of another version.

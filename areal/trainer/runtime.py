@@ -157,7 +157,7 @@ def make_tokenizer(
         valid_dataset: The same.
 
     Raises:
-        ConfigError: Nothing says which, or it cannot be loaded.
+        ConfigError: None is named, or it cannot be loaded.
     """
     path = config.tokenizer_path or actor.path
     if path:
@@ -258,7 +258,7 @@ def make_weights(
 ) -> SharedWeights:
     """Make or loads the model of a run; ``actor.path`` wins over ``run.model``.
 
-    With ``init_from_scratch`` the path tells the model's sizes alone.
+    With ``init_from_scratch`` only the model's sizes are read from the path.
 
     Raises:
         ConfigError: The model cannot be made, or an option asks for what this engine lacks.
@@ -307,7 +307,7 @@ def make_colocated_engine(
 
 
 def limit_threads(weights: SharedWeights) -> None:
-    """Keep a small model on a CPU to one thread, unless ``OMP_NUM_THREADS`` says otherwise.
+    """Keep a small model on a CPU to one thread, unless ``OMP_NUM_THREADS`` is set.
 
     Its products are over before a second thread has begun, and threads that wait burn the cores
     that rewards and episodes could use.

@@ -20,7 +20,7 @@ def check_rw_config(config: RWConfig) -> None:
     """Refuse what would train no reward model.
 
     Raises:
-        ConfigError: Says which keys, and what to set.
+        ConfigError: Names the keys, and what to set.
     """
     if not config.actor.is_critic:
         raise ConfigError(

@@ -25,5 +25,5 @@ def env_flag(name: str, default: bool = False) -> bool:
 
 
 def is_single_controller() -> bool:
-    """Return True unless AREAL_SPMD_MODE says that every process runs the whole program."""
+    """Return True unless every process runs the whole program by AREAL_SPMD_MODE."""
     return not env_flag("AREAL_SPMD_MODE")

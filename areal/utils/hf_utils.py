@@ -137,7 +137,7 @@ def load_hf_processor_and_tokenizer(
 
 
 def load_hf_or_local_file(path: str) -> str:
-    """Return the local path of a file, downloading it first if it stands on the hub.
+    """Return the local path of a file, downloading it first if it is on the hub.
 
     Args:
         path: A local path, returned as it is; ``hf://org/repo[@revision]/file`` for a file of a

@@ -93,7 +93,7 @@ def _encoded_bytes(image: Any) -> bytes:
 class VisionPrompt:
     """A prompt with images as a processor prepares it.
 
-    ``input_ids`` and ``mm_token_type_ids`` (1 where an image stands, 0 for text) are lists of one
+    ``input_ids`` and ``mm_token_type_ids`` (1 where an image is, 0 for text) are lists of one
     length; ``features`` holds tensors of what the model takes beside tokens. ``pixel_values`` are
     always there, of shape [0] where there is no image, so that rows of both sorts make a batch.
     """

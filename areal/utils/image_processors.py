@@ -43,7 +43,7 @@ def load_processor(path: str) -> ProcessorMixin | None:
             # For some text-only models AutoProcessor answers with the tokenizer.
             return found if isinstance(found, ProcessorMixin) else None
         except (OSError, ValueError):
-            # A text-only model has no processor configuration; transformers says so in either way.
+            # A text-only model has no processor configuration; transformers raises in either way.
             if with_video is None:
                 return None
     try:

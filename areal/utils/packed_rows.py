@@ -114,7 +114,7 @@ class PackedRows:
         if places is not None:
             index = places.to(index.device)[index]
             num_packed = int(places.max()) + 1
-        # Of several places of a token the last one stands for it.
+        # Of several places of a token the last one counts.
         inverse = torch.zeros(num_packed, dtype=torch.long)
         inverse.scatter_reduce_(0, index[is_real], torch.arange(index.numel())[is_real], "amax")
         is_taken = torch.zeros_like(is_real).index_fill_(0, inverse, True)

@@ -28,7 +28,7 @@ def set_random_seed(seed: int, key: str = "") -> None:
 
     Args:
         seed: Of the run.
-        key: What tells this process from others of the run, such as "trainer0".
+        key: What distinguishes this process from others of the run, such as "trainer0".
     """
     global _current_seed
     _current_seed = derive_seed(seed, key)

@@ -1,7 +1,7 @@
 """Collects statistics by name while a step runs, and reduces them when it is over.
 
 ``scalar`` takes plain numbers and averages them. ``stat`` takes a tensor with one value per token
-or per sequence, together with the name of a boolean ``denominator`` that says which of them count.
+or per sequence, together with the name of a boolean ``denominator`` for which of them count.
 Scopes put a path before the names. Trackers are safe to use from any thread; the scope belongs to
 the thread or task that opened it.
 """
@@ -55,7 +55,7 @@ class DistributedStatsTracker:
     """One collection of statistics.
 
     Args:
-        name: Stands before every exported key, with a slash.
+        name: Goes before every exported key, with a slash.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -184,7 +184,7 @@ class DistributedStatsTracker:
         """Return the reduced statistics, sorted by key; what no element counted for is left out.
 
         Args:
-            key: Only this key, or what stands below this scope; None is all.
+            key: Only this key, or what is below this scope; None is all.
             reduce_group: The processes to reduce over, all of which must call; None is this one.
             key_sync_group: The processes to agree on the keys with; None is ``reduce_group``.
             reset: Forgets what is exported.

@@ -43,7 +43,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         tokenizer: A tokenizer, or the hub id or folder of one.
         max_turns: How many attempts there are at most.
         turn_discount: In (0, 1]; what each retry multiplies the reward by.
-        feedback: What the user says to a wrong answer.
+        feedback: The user's reply to a wrong answer.
 
     Raises:
         ConfigError: ``max_turns`` or ``turn_discount`` is out of range.

@@ -72,7 +72,7 @@ class Tool:
     What it prints is dropped: many run at once, and the console is the training's.
 
     Args:
-        func: Stands in a module, where the worker finds it by its name.
+        func: Is in a module, where the worker finds it by its name.
         max_chars: Where a longer result is cut.
     """
 

@@ -1,6 +1,6 @@
 """How many there are: entries of a literal collection, members of an enum, files of a folder.
 
-Only what stands there literally is counted; a collection that anything may add to has no number.
+Only what is there literally is counted; a collection that anything may add to has no number.
 """
 
 from __future__ import annotations

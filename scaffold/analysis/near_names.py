@@ -22,7 +22,7 @@ def closest(text: str, names: Iterable[str], likeness: float = 0.6) -> str:
 
 
 class NearNames:
-    """A set of names to look for the one that a name most likely stands for.
+    """A set of names to look for the one that a name is most likely meant as.
 
     Args:
         names: The names that there are.
@@ -69,7 +69,7 @@ def _lacks_one(parts: list[str], other: list[str]) -> bool:
     longer, shorter = (parts, other) if len(parts) > len(other) else (other, parts)
     if len(longer) != len(shorter) + 1 or sum(len(each) >= _WORD for each in shorter) < 2:
         return False
-    # The last part says what a thing is: a `ModelProvider` is no `Model`.
+    # The last part names what a thing is: a `ModelProvider` is no `Model`.
     return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer) - 1))
 
 

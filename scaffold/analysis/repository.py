@@ -81,7 +81,7 @@ class Repository:
 
     @cached_property
     def near_names(self) -> NearNames:
-        """All names that sources define, for the one that a name which is missing stands for."""
+        """All names that sources define, for the one that is meant by a name which is missing."""
         return NearNames({*self.python.names(), *defined_names(self.files)})
 
     @cached_property

@@ -94,7 +94,7 @@ def explain_model(
 
 
 def _target_or_folder(options: Options) -> Target:
-    """Return the target, or what stands for one where a model is only looked at."""
+    """Return the target, or a stand-in where a model is only looked at."""
     try:
         return options.find()
     except TargetError as error:

@@ -56,7 +56,7 @@ class SurveyOptions(NamedTuple):
 def survey_models(how: SurveyOptions, options: Options, log: Any) -> Report:
     """Prove models, each as `add-archon-model` would make it, and write the page of all of them.
 
-    The page tells of every model whose result is known, so that a part of them can be run again.
+    The page has every model whose result is known, so that a part of them can be run again.
     """
     target = options.find()
     limits = ModelOptions(python=how.python, timeout_s=how.timeout_s)
@@ -179,7 +179,7 @@ def _rows(
 
 
 def _prove(name: str, work: ModelWork) -> dict[str, Any]:
-    """Return the row of one model; whatever goes wrong with it is what the row tells."""
+    """Return the row of one model; whatever goes wrong with it is in the row."""
     source = ModelSource(name)
     design: dict[str, Any] = {}
     try:

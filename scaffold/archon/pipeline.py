@@ -40,7 +40,7 @@ class ModelOptions(NamedTuple):
     Args:
         name: What it is called; None for its model_type.
         python: What ``--python`` named.
-        explain: Whether the report tells each decision with its evidence.
+        explain: Whether the report has each decision with its evidence.
         keep_unproven: Whether it is registered although its proof fails.
         skip_proof: Whether a dry run does without the proof.
         timeout_s: The limit of the measuring and of the proof, each.
@@ -74,7 +74,7 @@ def model_request(
 def _is_taken(target: Target, request: Request) -> bool:
     """Return whether a registry has the model_type for another model already."""
     for entry in request.edited():
-        with suppress(OSError, ScaffoldError):  # the plan says what is wrong with it
+        with suppress(OSError, ScaffoldError):  # the plan reports what is wrong with it
             known = shapes.read_entries((target.root / entry.file).read_bytes(), entry)
             if entry.key in known and known[entry.key] != entry.value:
                 return True
@@ -162,7 +162,7 @@ class ModelWork:
     ) -> Drawn:
         """Write a design and prove it; where only options are wrong, it is made to refuse them.
 
-        An option that no measurement explains shows in the proof, which says by which conditions
+        An option that no measurement explains shows in the proof, which names the conditions
         the model would refuse it. So it is written once more with them, and proven once more.
         """
         drawn = Drawn(request, design, (), (), {})

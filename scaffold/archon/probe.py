@@ -21,7 +21,7 @@ NEEDED = ("torch", "transformers")
 
 
 PROGRESS_S = 5.0
-"""How often a probe that runs says what it is about."""
+"""How often a probe that runs reports what it is at."""
 
 
 def probe(

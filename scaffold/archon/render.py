@@ -1,4 +1,4 @@
-"""A design as the template files of a model: what stands in the template's folder wins."""
+"""A design as the template files of a model: what is in the template's folder wins."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _file(name: str) -> Path | None:
 
 
 def _place(name: str) -> str:
-    """Return where a module of ours stands in the package."""
+    """Return where a module of ours is in the package."""
     inner = _inner(name).replace(".", "/")
     file = _file(name)
     is_package = file is not None and file.name == "__init__.py"

@@ -43,7 +43,7 @@ def read_source(typed: str, folder: Path) -> ModelSource:
         folder: The working folder, for a relative path.
 
     Raises:
-        RequestError: There is no such file, or it says nothing of a model.
+        RequestError: There is no such file, or it describes no model.
     """
     place = folder / typed
     # A folder without a slash in its name counts too, if a config.json is in it.

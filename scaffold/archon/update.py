@@ -60,7 +60,7 @@ def update_model(
     """Work out how a model is brought up to date: measured and written again, merged, proven again.
 
     Args:
-        target: Where it stands.
+        target: Where it is.
         unit: The model as it was made.
         request: The model as it is to be.
         options: Whether the target's formatters run.
@@ -164,7 +164,7 @@ def register_unit(
     proof: str,
     options: Options,
 ) -> Report:
-    """Add the registry lines of a unit that stands there and remember its proof, in one step.
+    """Add the registry lines of a unit that is there and remember its proof, in one step.
 
     Raises:
         RegistryError: A registry cannot be edited without risk.

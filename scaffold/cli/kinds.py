@@ -147,7 +147,7 @@ def _add(
 
 
 def _metavar(kind: Kind) -> str:
-    """Return what stands for that which the command makes, or makes it from."""
+    """Return the placeholder for what the command makes, or makes it from."""
     return "MODEL" if kind.writer else (kind.subject or "name").upper()
 
 

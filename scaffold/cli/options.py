@@ -90,7 +90,7 @@ def options_of(values: dict[str, Any]) -> Options:
 
 def may_ask(no_input: bool, as_json: bool) -> bool:
     """Return whether a person is there to be asked."""
-    stdin: Any = sys.stdin  # None where it is closed, whatever its type says
+    stdin: Any = sys.stdin  # None where it is closed, whatever its type
     return not (no_input or as_json) and stdin is not None and stdin.isatty()
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scaffold.units.update import Writer
 
 WRITERS = {"archon": "scaffold.archon.update:update_model"}
-"""What brings the units of a kind up to date that no template stands for, by the kind's writer."""
+"""What brings the units of a kind without templates up to date, by the kind's writer."""
 
 
 def _complete_id(

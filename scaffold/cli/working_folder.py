@@ -1,4 +1,4 @@
-"""Where a command stands: the working folder, or the one that --target names."""
+"""Where a command works: the working folder, or the one that --target names."""
 
 from __future__ import annotations
 

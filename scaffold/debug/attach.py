@@ -22,7 +22,7 @@ from scaffold.report import Report
 
 SAMPLES = 3
 BUSY = 0.2
-"""The share of a core above which a process that stands on one line works in C."""
+"""The share of a core above which a process that stays on one line works in C."""
 
 _SLOW = "if it may only be slow, look longer: --seconds 60"
 

@@ -21,7 +21,7 @@ from scaffold.debug.wording import ranks_text
 from scaffold.errors import RequestError
 from scaffold.report import Report
 
-# torch names a dump by its rank: `nccl_trace_rank_12`, or what TORCH_FR_DUMP_TEMP_FILE says and 12.
+# torch names a dump by its rank: `nccl_trace_rank_12`, or TORCH_FR_DUMP_TEMP_FILE and 12.
 _RANK = re.compile(r"(\d+)(?:\.\w+)?$")
 
 Dump = Mapping[str, Any]

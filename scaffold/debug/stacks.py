@@ -1,4 +1,4 @@
-"""Asks stuck processes where they are, by faulthandler or py-spy, and tells what they wait in."""
+"""Asks stuck processes where they are, by faulthandler or py-spy, and finds what they wait in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPY_FRAME = re.compile(r"^    (\S.*) \((.*?)(?::(\d+))?\)$")
 
 COMMUNICATING = frozenset({"collective", "sharding", "backward", "handle", "device"})
 """The kinds in which a rank waits for others. On an accelerator a collective returns at once, and
-the line that waits for the device stands in its place."""
+the line that waits for the device takes its place."""
 
 _GROUPS = r"torch/distributed/(distributed_c10d|_functional_collectives)\.py"
 _SHARDING = r"torch/distributed/(fsdp|tensor|_composable|pipelining|utils).*"
@@ -219,7 +219,7 @@ def waiting_in(frames: Sequence[Place]) -> Waiting:
     """Return what a stack is in."""
     own = own_frames(frames)
     place = own[0] if own else next(iter(frames), Place("", 0, ""))
-    # What stands above the program's own line called it, as launchers and spawners do.
+    # What is above the program's own line called it, as launchers and spawners do.
     inner = frames[: frames.index(own[0])] if own else list(frames)
     for kind, file, function, words in _LIBRARY:
         for each in inner:

@@ -25,7 +25,7 @@ COMMAND = "deps apply"
 _HALF_DONE = frozenset({"parameter-removed", "parameter-required"})
 
 PLACE = "YOURS"
-"""Stands for a value that only a person knows: a name that is not defined, so that every check
+"""The place of a value that only a person knows: a name that is not defined, so that every check
 shows it."""
 
 _CALLS = frozenset({"parameter-removed", "parameter-renamed", "parameter-required"})
@@ -69,7 +69,7 @@ def apply(
 def taken_elsewhere(files: Files, path: str) -> set[str]:
     """Return the names that the other sources of a tree take from one; by its last name alone.
 
-    They are imported, or asked of the module; "*" stands for all, as ``import *`` takes, or an
+    They are imported, or asked of the module; "*" means all, as ``import *`` takes, or an
     import of the module under another name.
     """
     folder, _, file = path.rpartition("/")
@@ -101,7 +101,7 @@ def rewrite(
 
     Args:
         findings: Findings of level "breaks" on this source.
-        taken: The names that other sources take from this one; "*" among them stands for all.
+        taken: The names that other sources take from this one; "*" among them means all.
     """
     rows = list(findings)
     wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
@@ -119,7 +119,7 @@ def rewrite(
     writing = _Rewriter(text, [each for each in rows if each not in bound], names)
     done = wrapper.visit(writing)
     imported = {each.use.parts for each in writing.done if each.verdict == "moved"}
-    # What stands behind an import is there again with it.
+    # What follows an import is there again with it.
     follow = [
         each
         for each in rows
@@ -254,7 +254,7 @@ class _Rewriter(cst.CSTTransformer):
         names = [each.keyword.value if each.keyword else "" for each in args]
         name = finding.argument
         if finding.verdict == "parameter-required":
-            # A generator that is the only argument stands without parentheses.
+            # A generator that is the only argument has no parentheses.
             if (
                 len(args) == 1
                 and isinstance(one := args[0].value, cst.GeneratorExp)

@@ -17,7 +17,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _WARNING = re.compile(r"(Pending)?Deprecat\w*|FutureWarning")
 # `.. deprecated:: 2.0` with its indented lines, or a line that begins with `Deprecated:`; what is
-# said of an argument stands further in.
+# said of an argument is indented further.
 _DIRECTIVE = re.compile(
     r"^(?:\.\. deprecated::[ \t]*(?P<version>[\d.]*\d)?[ \t]*\**(?P<first>\w*)[^\n]*"
     r"(?:\n[ \t]+\S[^\n]*)*|DEPRECATED\b[^\n]*|Deprecated[:. ][^\n]*)",
@@ -175,7 +175,7 @@ def _asks_for(test: ast.expr, name: str) -> bool:
 
 
 def stub_of(source: Source, name: str) -> tuple[str, int] | None:
-    """Return what the use of a name raises that stands for a stub, and the line that binds it.
+    """Return what the use of a name raises that is bound to a stub, and the line that binds it.
 
     Such a name is bound by ``for x in TABLE: globals()[x] = Stub(x)``.
     """

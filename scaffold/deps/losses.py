@@ -70,13 +70,13 @@ def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Change:
     owner = _owner(after)
     told: list[tuple[str, str]] = []
     if before.definition is not None:
-        # What a method warns of, such as one of its arguments, says nothing of its class.
+        # What a method warns of, such as one of its arguments, does not concern its class.
         place = f"{before.found.path}:{before.found.line}"
         told.append((deprecation_of(before.definition), place))
     if after.given is not None:
         told.append((after.given.text, f"{after.given.path}:{after.given.line}"))
 
-    def stands(name: str) -> bool:
+    def is_kept(name: str) -> bool:
         if "." in name:
             return after.release.index.find(name).exists
         return owner is not None and after.release.follow_ask(owner.ask.member(name)).found.exists
@@ -84,7 +84,7 @@ def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Change:
     # The package's own words outweigh its tables, and both outweigh any likeness.
     for text, place in told:
         for name in names_in(text):
-            if name != word and stands(name):
+            if name != word and is_kept(name):
                 place_of, _, last = name.rpartition(".")
                 # `pkg.new` for `pkg.old` is a new name and no other place.
                 name = last if owner is not None and place_of == owner.ask.name else name
@@ -212,7 +212,7 @@ class HiddenLosses:
         # `__name__` and its like are there in any function or class, whatever a class sets.
         had = [] if name in _OF_ANY_OBJECT else sorted({*self._setters(name)})
         lost = [each for each in had if _sets(self._new, each, name) is False]
-        # A name that most classes keep says nothing about the object that is asked.
+        # A name that most classes keep is no evidence of the object that is asked.
         if not lost or 2 * len(lost) < len(had):
             return ""
         shown = ", ".join(lost[:_SHOWN]) + (", ..." if len(lost) > _SHOWN else "")

@@ -26,7 +26,7 @@ class Pin:
     Args:
         line: Its line, from 1.
         start: The offset of the specifier in the text, as ``end`` is the one behind it.
-        spec: The specifier as written; "" where the package stands without one.
+        spec: The specifier as written; "" where the package has none.
         group: What the manifest calls the list: "project.dependencies", or "" for a plain file.
         why_fixed: Why no edit is made here, or "".
     """

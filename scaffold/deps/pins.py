@@ -42,7 +42,7 @@ _REQUIREMENT = re.compile(
     r"\ufeff?\s*(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?P<extras>\[[^\]]*\])?\s*\(?"
     r"(?P<spec>[^;#()@\\]*?)\)?\s*(?=;|@|\s#|$|\s--|\\)"
 )
-# What a marker says of older releases of Python alone.
+# The part of a marker that is about older releases of Python alone.
 _OLDER_PYTHON = re.compile(r"python(?:_full)?_version\s*(?:<|==)")
 # `-e git+https://host/x#egg=name`; then what tools write at the top of what they compile.
 _EGG = re.compile(r"\s*(?:-e\s|--editable[ =]|[a-z+]+://).*[#&]egg=(?P<name>[A-Za-z0-9._-]+)")

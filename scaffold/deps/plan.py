@@ -36,7 +36,7 @@ Asking = Callable[[str, Sequence[str]], str]
 
 ALL_VARIANTS = "all"
 
-# A release of two numbers or more, as specifiers and tags have it; one number says nothing.
+# A release of two numbers or more, as specifiers and tags have it; one number is no evidence.
 _RELEASE = re.compile(r"\d+(?:\.\d+)+[A-Za-z0-9.+]*")
 _MOST_BYTES = 2_000_000
 _OPERATOR = r"(?:===?|[<>~!]=|[<>])\s*"

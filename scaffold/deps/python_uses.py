@@ -138,7 +138,7 @@ class _Walk:
             return
         is_made = kind == "call" and "__init__" not in chain.own
         if chain.is_local and kind != "subclass" and not is_made:
-            return  # a class of the tree stands here for itself
+            return  # a class of the tree is meant itself here
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
         use = Use(kind, chain.parts, *place, self._row(node), guard, call, about, chain.local)
         at = _place_of(about if isinstance(about, ast.alias) else node, chain.parts[-1])
@@ -221,7 +221,7 @@ class _Walk:
             self._annotation(node.returns, scope, guard)
         for each in node.body:
             self.visit(each, inner, guard)
-            # What stands behind `if IS_OLD: return` is its other branch.
+            # What follows `if IS_OLD: return` is its other branch.
             if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return):
                 guard |= self._asked(each.test, inner)[1]
 
@@ -260,7 +260,7 @@ class _Walk:
             self.visit(each, scope, guard)
 
     def _annotation(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
-        """Visit an annotation, with what stands in quotes in it."""
+        """Visit an annotation, with what is in quotes in it."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             inner = quoted(node.value)
             for each in ast.walk(inner) if inner is not None else ():

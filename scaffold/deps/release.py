@@ -45,7 +45,7 @@ class Given:
 
     Args:
         text: The words of the error or warning.
-        target: Where a table says that the name is now, dotted, or "".
+        target: Where the name is now by a table, dotted, or "".
     """
 
     is_refused: bool
@@ -165,7 +165,7 @@ class Release:
             source = self.source(outer.path)
             stub = stub_of(source, lacking) if source is not None and given is None else None
             if stub is not None:
-                text = f"what stands for it raises {stub[0]}"
+                text = f"its stub raises {stub[0]}"
                 given = Given(True, text, "", outer.path, stub[1])
         # The hook sends the name on, so it means what is there.
         if given is not None and given.target and count == len(parts):
@@ -307,7 +307,7 @@ class Release:
         assigned = self.assigned(found) if found.kind == "constant" else None
         value = assigned.value if assigned is not None else None
         if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("TypeVar"):
-            return owner  # of a method, it stands for the receiver
+            return owner  # of a method, it is the receiver
         return Ask(path, name) if found.kind == "class" and found.path else None
 
     @cached_property

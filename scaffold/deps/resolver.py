@@ -32,7 +32,7 @@ _INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[ =]\s*(\S+)")
 _LOCAL = re.compile(r"^\s*(-e|--editable)\b|^\s*(\.|/|file:)")
 
 _MOST_ROWS = 12
-# What pip says of a conflict: indented, who wants what; else, as of a missing release, its errors.
+# How pip reports a conflict: indented, who wants what; else, as of a missing release, its errors.
 _PIP_WANTS = re.compile(r"^ {4}(\S.*)$", re.MULTILINE)
 _PIP_MISSES = re.compile(r"^ERROR: No matching distribution found for (.+)$", re.MULTILINE)
 _PIP_LISTS = re.compile(r"^Available versions: (.+)$", re.MULTILINE)

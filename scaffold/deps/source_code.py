@@ -41,7 +41,7 @@ class Tree:
         return self.belongs(dotted) or any(name.startswith(f"{dotted}.") for name in self.imports)
 
     def elsewhere(self, path: str, dotted: str) -> Chain | None:
-        """Return what a name of the tree, imported by a source of it, stands for."""
+        """Return what a name of the tree, imported by a source of it, refers to."""
         key = (path if dotted.startswith(".") else "", dotted)
         if key not in self._elsewhere:
             self._elsewhere[key] = None  # while it is asked for, so that circles end

@@ -173,7 +173,7 @@ class Judgement(Change):
         """Return the exception by which the use fails; "" where it runs on."""
         use = self.use
         if lost is not None:
-            # The import fails, and not what stands behind it.
+            # The import fails, and not what follows it.
             if use.kind == "import" or lost < use.imported:
                 # `import a.b` takes modules alone; of `from a import b` the last may be a name.
                 is_name = not isinstance(use.node, ast.alias) or use.node.name != use.name

@@ -82,7 +82,7 @@ class Judge:
         """Return the part of a use that is the package's; None where that is a use of its own.
 
         What an attribute holds, or a call gives, is some other package's as often as not: where no
-        annotation says what it is, the use ends with the attribute. A call stands for itself.
+        annotation gives its class, the use ends with the attribute. A call is meant itself.
         """
         parts = use.parts
         # The package and its first name are always its own.
@@ -173,7 +173,7 @@ def _lost_of_builtin(use: Use, before: Meaning, after: Meaning) -> Change | None
 def _is_gone(before: Meaning, after: Meaning) -> bool:
     """Return whether a name is certainly gone.
 
-    Where the index cannot tell, a name that the old release defines and that stands in no source of
+    Where the index cannot tell, a name that the old release defines and that is in no source of
     the new one, not even as a string, cannot come from a table or a loop either.
     """
     if after.is_missing:

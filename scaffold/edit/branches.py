@@ -41,7 +41,7 @@ from scaffold.errors import RegistryError, TemplateError
 class _Key:
     """The entry's key and body as syntax trees; ``test`` for ifs, ``case`` for match.
 
-    A key such as ``Kind.RL`` is both, and the function tells which is meant.
+    A key such as ``Kind.RL`` is both, and the function shows which is meant.
     """
 
     test: ast.expr | None

@@ -133,7 +133,7 @@ class Calls(Statements[_Item]):
         names = near[0].names if near else (None, None)
         if any(len(item.names) > 1 for item in items) and len(names) == 1:
             names = next(item.names for item in items if len(item.names) > 1)
-        # What every other registration says further, this one says too.
+        # What every other registration has further, this one has too.
         further = near[0].more if near and names[1:] else ()
         further = tuple(each for each in further if all(each in item.more for item in items))
         text = _statement(self.entry, "'" if single else '"', names, further)

@@ -116,7 +116,7 @@ def implies(known: ast.expr, asked: ast.expr) -> bool:
 
 
 def pattern_values(pattern: ast.pattern) -> frozenset[object] | None:
-    """Return the values that a pattern stands for, None where it is no list of values."""
+    """Return the values that a pattern matches, None where it is no list of values."""
     if isinstance(pattern, ast.MatchOr):
         parts = [pattern_values(each) for each in pattern.patterns]
         if any(part is None for part in parts):

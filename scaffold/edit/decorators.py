@@ -2,7 +2,7 @@
 
 The entry's value is the source of what is decorated, without that decorator. It goes to its sorted
 place among the decorated siblings of the module's top level, or behind the last one, two blank
-lines below what stands there.
+lines below what is there.
 """
 
 from __future__ import annotations

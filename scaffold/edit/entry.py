@@ -14,9 +14,9 @@ class Entry:
         table: What to look for in it: a variable, a function, a callee, a heading.
         shape: How it is edited; one of `scaffold.edit.shapes.SHAPES`.
         key: What the line is known by.
-        value: What stands for it; empty for a shape that has keys only.
+        value: Its value; empty for a shape that has keys only.
         code: Which of "key" and "value" are source text rather than the content of a string.
-        near: The key of an entry beside which a new one goes, where no order says more. It is no
+        near: The key of an entry beside which a new one goes, where no order decides. It is no
             part of what the entry is.
     """
 

@@ -33,7 +33,7 @@ class Item(Element):
 
     Args:
         key_node: The key's expression; None for ``*OTHER`` and the like.
-        value_node: What stands for the key; None where there are keys only.
+        value_node: The key's value; None where there are keys only.
         key: Its key, or None where it has none that could be compared.
     """
 
@@ -90,7 +90,7 @@ def read_literal(file: PythonFile, value: ast.expr, shape: str) -> Literal | Non
     """Return the literal that a value is, its entries without keys yet; None where it is none.
 
     Args:
-        file: The file that the value stands in.
+        file: The file that the value is in.
         value: The expression.
         shape: "dict" or "list".
     """

@@ -1,6 +1,6 @@
 """Bytes between the entries of a registry: lines, indentation, comments, and splices into them.
 
-Offsets count in the UTF-8 text of `scaffold.edit.source.Source.raw`; a line ends as Python says, by
+Offsets count in the UTF-8 text of `scaffold.edit.source.Source.raw`; a line ends as in Python, by
 ``\\n``, ``\\r\\n`` or ``\\r`` alone.
 """
 
@@ -94,7 +94,7 @@ def newline_before(raw: bytes, offset: int) -> int:
 
 
 def begins_line(raw: bytes, offset: int) -> bool:
-    """Return whether only whitespace stands before an offset on its line."""
+    """Return whether only whitespace comes before an offset on its line."""
     return not raw[line_start(raw, offset) : offset].strip()
 
 
@@ -106,7 +106,7 @@ def indent_at(raw: bytes, offset: int) -> bytes:
 
 
 def column_pad(raw: bytes, offset: int) -> bytes:
-    """Return whitespace as wide as what stands before an offset on its line."""
+    """Return whitespace as wide as what comes before an offset on its line."""
     before = raw[line_start(raw, offset) : offset].decode("utf-8")
     # Tabs stay tabs: their width is the editor's, and only a tab is as wide as a tab.
     return "".join("\t" if each == "\t" else " " for each in before).encode()

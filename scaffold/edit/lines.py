@@ -159,7 +159,7 @@ def line_for(
         spans: The items that are there; at least one, or ``start`` is where the first goes.
         index: Which item the new one becomes.
         start: The first line of the list, comments above the first item included.
-        is_comment: Tells whether a line is a comment on its own.
+        is_comment: Returns whether a line is a comment on its own.
 
     Returns:
         The line number. Comments above an item stay with it, those above the first with the list,

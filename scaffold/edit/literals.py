@@ -3,7 +3,7 @@
 Shape "dict" is a table of keys and values, shape "list" a collection of keys alone; the forms of
 both are in `scaffold.edit.forms`, the addresses in `scaffold.edit.address`, the place that an entry
 takes in `scaffold.edit.placing`. Key and value are the contents of strings, or source text where
-the entry's `code` says so. A file changes by splices into one literal; all else stays as bytes.
+the entry's `code` names it. A file changes by splices into one literal; all else stays as bytes.
 
 A list with several parts (``__all__ += [...]``, ``__all__.extend([...])``) gains the entry in the
 part with the entry that it resembles most, or in the first; parts in blocks that may not run come

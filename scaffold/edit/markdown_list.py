@@ -1,6 +1,6 @@
 """Markdown: an item of a bullet list.
 
-``table`` is the heading that the list stands under (the first list before the next heading); empty,
+``table`` is the heading that the list is under (the first list before the next heading); empty,
 it is the only list of the page. ``key`` is the item's text as Markdown spells it, a link with its
 brackets, say; with a value the item is ``key: value``. Items may go on below, indented; numbered
 lists are refused, since a new item would change the numbers of others.
@@ -35,13 +35,13 @@ class _Item:
 
     @property
     def key(self) -> str:
-        """What stands in front of a colon and a space; the whole text without them."""
+        """What comes before a colon and a space; the whole text without them."""
         found = _SEPARATOR.match(self.text)
         return self.text[: found.end() - 2] if found else self.text
 
     @property
     def value(self) -> str:
-        """What stands behind them."""
+        """What comes after them."""
         found = _SEPARATOR.match(self.text)
         return self.text[found.end() :] if found else ""
 

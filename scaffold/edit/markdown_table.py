@@ -1,13 +1,13 @@
 """Markdown: a row of a table.
 
-``table`` is the heading that the table stands under (the only table before the next heading), or
-else what the first cell of its header row says; empty, it is the only table of the page. ``key`` is
+``table`` is the heading that the table is under (the only table before the next heading), or
+else the first cell of its header row; empty, it is the only table of the page. ``key`` is
 the row's first cell as Markdown spells it, a link with its brackets, say; ``value`` the other
 cells, joined by `` | `` where there are several. A ``|`` inside a cell is escaped in the file, not
 here.
 
 A table whose columns are even gets a row of the same widths, as long as it fits; else the row
-stands unpadded, and no other line is touched.
+is unpadded, and no other line is touched.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class MarkdownTable(Markdown[_Row]):
         return None
 
     def _justified(self, column: int, cell: str, room: int, pad: str, measure: Measure) -> str:
-        """Put a cell where its column's rule says, unless the rows do otherwise."""
+        """Put a cell where its column's rule aligns it, unless the rows do otherwise."""
         rule = self.rule.cells[column].strip()
         gap = room - measure(cell)
         front = gap if re.fullmatch("-+:", rule) else gap // 2 if re.fullmatch(":-+:", rule) else 0

@@ -190,7 +190,7 @@ def _relation_wild(
 
 
 def _without_rest(parts: list[str]) -> list[str]:
-    """Return a path without the ``**`` that says all that is below it."""
+    """Return a path without the ``**`` for all that is below it."""
     return parts[:-1] if parts[-1:] == ["**"] else parts
 
 
@@ -203,7 +203,7 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 def _relation_anywhere(mine: str, other: str) -> Literal["apart", "covers"]:
     """Compare with a pattern that has no folder and matches at any depth.
 
-    What it matches inside a folder of mine stays with whoever stands last: neither is above.
+    What it matches inside a folder of mine stays with whoever is last: neither is above.
     """
     # A wildcard of mine may cover a name that the other matches.
     is_above = any(fnmatchcase(part, other) or _WILD.search(part) for part in _parts(mine))

@@ -35,7 +35,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class _Group:
-    """A run of entries; ``is_headed`` where a comment stands above the first of them."""
+    """A run of entries; ``is_headed`` where a comment is above the first of them."""
 
     start: int
     end: int

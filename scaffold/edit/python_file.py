@@ -25,7 +25,7 @@ _GENERATED = re.compile(
 _MARKER = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
 _COMMENT_OR_BLANK = re.compile(rb"[ \t\f]*(#.*)?$")
 _HEAD_LINES = 5
-"""So far down a mark of generated files counts where code stands above it."""
+"""So far down a mark of generated files counts where code is above it."""
 
 
 Located = ast.stmt | ast.expr | ast.alias | ast.pattern | ast.keyword

@@ -1,4 +1,4 @@
-"""What a refused edit says: the place, the reason, and the text that a person would add."""
+"""The message of a refused edit: the place, the reason, and the text that a person would add."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from scaffold.edit.placing import Slot
 
 
 class LayoutError(Exception):
-    """An entry cannot be put in or taken out without loss; the text says why."""
+    """An entry cannot be put in or taken out without loss; the text gives the reason."""
 
 
 def insertion(brackets: Brackets, slot: Slot, entry: bytes) -> list[Splice]:
@@ -62,7 +62,7 @@ def removal(brackets: Brackets, index: int) -> list[Splice]:
         return [_collapse(brackets)]
     if index and _commas_lead(brackets):
         lead, tail = items[index - 1].after - 1, TAIL.match(raw, item.end)
-        if tail is None:  # the closing bracket stands behind it
+        if tail is None:  # the closing bracket follows it
             return [Splice(newline_before(raw, lead), item.end)]
         return [Splice(line_start(raw, lead), tail.end())]
     # The comma is behind another entry, so that this splice never overlaps the next ones.
@@ -93,7 +93,7 @@ def _into_empty(brackets: Brackets, entry: bytes) -> Splice:
         return _into_empty_call(brackets, entry)
     newlines = list(NEWLINE.finditer(raw, brackets.inside, brackets.close))
     if not newlines:
-        # A comma tells `list([])` from `list()` when the entry is taken out again.
+        # A comma distinguishes `list([])` from `list()` when the entry is taken out again.
         needs_comma = is_literal and (_is_wrapped(brackets) or brackets.kind == "tuple")
         comma = b"," if needs_comma else b""
         return Splice(brackets.inside, brackets.inside, entry + comma)
@@ -174,7 +174,7 @@ def _newline_between(brackets: Brackets) -> bytes | None:
 
 
 def _commas_lead(brackets: Brackets) -> bool:
-    """Return whether every entry but the first stands behind a comma that begins its line."""
+    """Return whether every entry but the first follows a comma that begins its line."""
     raw = brackets.raw
     return len(brackets.items) > 1 and all(
         begins_line(raw, item.after - 1)
@@ -196,7 +196,7 @@ def _with_leading_comma(brackets: Brackets, index: int, entry: bytes) -> Splice:
         assert newline is not None
         return Splice(items[0].start, items[0].start, entry + newline[0] + lead)
     tail = TAIL.match(raw, items[index - 1].end)
-    if tail is None:  # the closing bracket stands behind the last entry
+    if tail is None:  # the closing bracket follows the last entry
         end, newline = items[index - 1].end, NEWLINE.search(raw, items[0].end)
         assert newline is not None
         return Splice(end, end, newline[0] + lead + entry)

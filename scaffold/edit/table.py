@@ -35,7 +35,7 @@ K = TypeVar("K", bound=Keyed)
 class Table(ABC, Generic[K]):
     """The items of a registry, and the one that an entry means.
 
-    A shape finds the items, and says how one goes in and out. Nothing else of the file changes, and
+    A shape finds the items, and how one goes in and out. Nothing else of the file changes, and
     what cannot be edited without risk is refused with a `RegistryError`.
 
     Args:
@@ -91,7 +91,7 @@ class Table(ABC, Generic[K]):
         return f"{self.entry.key!r} has another value"
 
     def said(self, without: K | None = None) -> object:
-        """Return what the file says, apart from an item; equal before and after an edit."""
+        """Return what the file holds, apart from an item; equal before and after an edit."""
         return None
 
     def unsound(self) -> tuple[int, str]:

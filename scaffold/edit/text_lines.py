@@ -1,8 +1,8 @@
 """Plain text: a line of a list, such as an entry of a ``toctree`` or a name in a ``.txt`` file.
 
 ``table`` is a whole line, without its indentation, below which the list begins: a comment, a
-directive (``.. toctree::``), or an option of one (``:caption: Reference``), which tells several
-directives apart. Options and blank lines below a directive are passed over, and its list goes on as
+directive (``.. toctree::``), or an option of one (``:caption: Reference``), which distinguishes
+directives. Options and blank lines below a directive are passed over, and its list goes on as
 long as lines are indented. Any other list ends at a blank line. Without ``table`` the list is the
 whole file, apart from blank lines and comments. ``key`` is the line; there is no value.
 """

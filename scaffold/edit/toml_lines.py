@@ -6,7 +6,7 @@ where the entry is ``key = "value"``. An empty ``table`` means the keys above th
 ``code = ["value"]`` the value is TOML source: a number, ``true``, an array.
 
 A table that has no header of its own (an inline table, or one made of dotted keys alone) and what
-stands in an array of tables is refused. Every edit is read again by the standard library: the
+is in an array of tables is refused. Every edit is read again by the standard library: the
 document has changed by the entry and nothing else.
 """
 
@@ -208,7 +208,7 @@ class TomlLines(Lines[_Item]):
         return self.file.bom + spliced(self.raw.encode(), splices)
 
     def said(self, without: _Item | None = None) -> object:
-        """Return the document; repr tells 1 from 1.0 and from True, which == does not."""
+        """Return the document; repr keeps 1, 1.0 and True apart, which == does not."""
         document = tomllib.loads(self.raw)
         content = self._content(document)
         if without is not None:

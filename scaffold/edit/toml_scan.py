@@ -61,7 +61,7 @@ def key_path(source: str) -> tuple[str, ...]:
 
 
 def read_value(source: str) -> Any:
-    """Return what a piece of TOML source stands for.
+    """Return the value of a piece of TOML source.
 
     Raises:
         tomllib.TOMLDecodeError: It is no value.

@@ -6,7 +6,7 @@ step): the key of a mapping, or the item of a list that has it as its only key o
 
     nav                            nav/Reference/Rewards             parts/Extending/chapters
 
-What a key and a value are depends on what stands there:
+What a key and a value are depends on what is there:
 
     list of texts                  - a.md                            key "a.md", no value
     list of single pairs           - Math debate: math_debate.md     key "Math debate", value
@@ -60,7 +60,7 @@ class YamlList(Lines[_Item]):
 
     @staticmethod
     def text(entry: Entry) -> str:
-        # That of a list, since only the file tells a mapping.
+        # That of a list, since only the file shows a mapping.
         return "- " + _pair(entry, _known_by(entry.table), "", "")
 
     def find(self) -> list[_Item]:
@@ -262,7 +262,7 @@ def _escaped(char: str) -> str:
 
 
 def content_of(node: Node, without: Item | None) -> Any:
-    """Return what a node says, apart from lines and columns, and apart from one item."""
+    """Return what a node holds, apart from lines and columns, and apart from one item."""
     items = [
         (item.key, item.source, content_of(item.node, without))
         for item in node.items

@@ -78,7 +78,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[Owner, ast.Constant]]:
 
 
 def _parse(doc: str) -> tuple[list[str], list[_Section]]:
-    """Split a docstring into what stands before its sections, and these, their rows dedented."""
+    """Split a docstring into what comes before its sections, and these, their rows dedented."""
     head: list[str] = []
     sections: list[_Section] = []
     # The rows go back between three double quotes.

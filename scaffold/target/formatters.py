@@ -26,7 +26,7 @@ MAX_RUNS = 3
 PYPROJECT = "pyproject.toml"
 VENV = ".venv"
 MAX_SAID = 300
-"""How much is repeated of what a formatter says when it fails."""
+"""How much is repeated of a formatter's output when it fails."""
 
 PYTHON = (".py", ".pyi")
 MARKDOWN = (".md", ".markdown")
@@ -124,7 +124,7 @@ def find_formatters(root: Path, configured: Sequence[Sequence[str]] = ()) -> tup
 
     Args:
         root: The target's folder.
-        configured: What ``[tool.scaffold].format`` says; it outweighs all else.
+        configured: The value of ``[tool.scaffold].format``; it outweighs all else.
     """
     if configured:
         return tuple(Formatter(tuple(argv), (), "[tool.scaffold].format") for argv in configured)

@@ -30,7 +30,7 @@ class Condition(NamedTuple):
     """Where one of the files exists and its text matches.
 
     Args:
-        files: Paths relative to the root, any of which may do; ``*.py`` stands for all such files.
+        files: Paths relative to the root, any of which may do; ``*.py`` means all such files.
         matches: A regular expression, searched with ``^`` and ``$`` at lines; empty for existence.
         absent: The same, which must not be found.
     """
@@ -91,7 +91,7 @@ class KindPlace(NamedTuple):
     Args:
         registry: The table that names them; its folder is where their modules go.
         rules: The lines that register a unit; none for those of the kind's manifest.
-        names: What is called otherwise than the kind's manifest says ("source", "test", ...).
+        names: What has another name than in the kind's manifest ("source", "test", ...).
         framework: What units here are written for, as styles say it; "" for the training package.
     """
 

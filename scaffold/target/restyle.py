@@ -31,7 +31,7 @@ def find_file_style(target: Target, names: Mapping[str, str]) -> FileStyle:
 
     Args:
         target: Where the unit goes.
-        names: The unit's names; ``source`` says beside which files it will stand.
+        names: The unit's names; ``source`` determines which files it will be beside.
     """
     siblings = _siblings(target.root, names.get("source", ""))
     learned = learn_file_style(siblings)

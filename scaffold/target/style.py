@@ -32,7 +32,7 @@ class FileStyle:
     Args:
         header: The licence header, comment lines that each end in a line feed.
         docstrings: One of `scaffold.target.layouts.DOCSTRING_FORMS`.
-        names: What is called otherwise than a kind's manifest says, such as "test".
+        names: What has another name than in a kind's manifest, such as "test".
     """
 
     header: str = ""

@@ -55,7 +55,7 @@ class Target:
         python: The interpreter that the target asks for, if any.
         why: By what it was recognised.
         format: The formatters that ``[tool.scaffold].format`` names, as argument lists.
-        style: What ``[tool.scaffold.style]`` says: "header", "docstrings", "test".
+        style: What ``[tool.scaffold.style]`` sets: "header", "docstrings", "test".
         has_areal_lite: Whether units may import all of the training package of this repository;
             where not, what they need comes along.
     """
@@ -86,10 +86,10 @@ class Target:
         return self.package if (self.root / self.package).is_dir() else ""
 
     def place(self, kind: Kind) -> KindPlace | None:
-        """Return where units of a kind go, or None where the kind's manifest says it all.
+        """Return where units of a kind go, or None where the kind's manifest has it all.
 
         Raises:
-            TargetError: Neither the target nor the manifest says it.
+            TargetError: Neither the target nor the manifest has it.
         """
         if kind.name in self.kinds:
             return self.kinds[kind.name]
@@ -102,7 +102,7 @@ class Target:
                 code="target_invalid",
                 hint="such models go where areal/experimental/models/archon/__init__.py has the "
                 "table ARCHON_MODELS, or imports the specs: --target names the repository. A "
-                "project of your own says in pyproject.toml where it has such a table, under "
+                "project of your own sets in pyproject.toml where it has such a table, under "
                 "[tool.scaffold.registries] for this tool and under "
                 '[project.entry-points."areal.archon_models"] for areal',
             )

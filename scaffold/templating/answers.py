@@ -26,7 +26,7 @@ def complete_answers(
 
     Args:
         questions: Name to what is accepted.
-        given: Name to what was given; None stands for not given.
+        given: Name to what was given; None means not given.
 
     Raises:
         RequestError: An answer is unknown, missing or not acceptable; all missing ones are named.
@@ -113,10 +113,10 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
 
 
 def parse_answer(question: Answer, text: str) -> AnswerValue:
-    """Return the value that a text stands for, in the question's type.
+    """Return the value of a text, in the question's type.
 
     Raises:
-        RequestError: The text stands for none.
+        RequestError: The text has none.
     """
     if question.multiple and text.startswith("["):
         import json

@@ -32,7 +32,7 @@ def canonical_key(
     *,
     is_top_level: bool = True,
 ) -> str:
-    """Return the snake_case key that a typed name stands for.
+    """Return the snake_case key of a typed name.
 
     Args:
         typed: What a person wrote: "Math Debate", "math-debate", "MathDebateWorkflow".

@@ -86,7 +86,7 @@ class _Writer:
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
                 return self._repeated(*value)
             case "ASSERT":
-                # What follows a lookahead usually fulfils it, and what stands before a lookbehind.
+                # What follows a lookahead usually fulfils it, and what comes before a lookbehind.
                 return self.text(value[1]) if self._choice([value[0] < 0, True, False]) else ""
             case "GROUPREF":
                 return self._groups.get(value, "")

@@ -4,7 +4,7 @@ A distribution offers a folder by an entry point of the group ``scaffold.templat
 the dotted name of the package that holds ``<kind>/kind.toml`` and ``<kind>/<style>/``. It is found
 and read as files; nothing of it is imported.
 
-The list of commands is made of what stands here, so it goes without a TOML parser and pathlib.
+The list of commands is made of what is here, so it goes without a TOML parser and pathlib.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def builtin_folder() -> str:
 
 
 def is_own(path: str) -> bool:
-    """Return whether a manifest or template is no link, nor stands in a folder that is one."""
+    """Return whether a manifest or template is no link, nor in a folder that is one."""
     return not (os.path.islink(path) or os.path.islink(os.path.dirname(path)))
 
 

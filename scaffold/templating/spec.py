@@ -71,7 +71,7 @@ class RegistryRule(NamedTuple):
     Args:
         shape: How the registry is edited; "manual" leaves the line to a person.
         key: What the line is known by.
-        value: What stands for it.
+        value: Its value.
         file: Where the registry is; empty for the one that the target names for the kind.
         table: What to look for in the file; empty as above.
         code: Which of "key" and "value" are source text rather than the content of a string.
@@ -107,7 +107,7 @@ class UseRule(NamedTuple):
 class Manifest:
     """What a kind.toml and a template.toml have in common.
 
-    ``origin`` says whose it is: "builtin", "repository" or "package NAME". ``support`` are modules
+    ``origin`` is its source: "builtin", "repository" or "package NAME". ``support`` are modules
     of areal-lite that its files import, such as "sandbox"; a target without areal-lite gets a copy.
     """
 
@@ -127,7 +127,7 @@ class Manifest:
 class Style(Manifest):
     """One template of a kind: a folder ``templates/<kind>/<style>``.
 
-    ``framework`` says what its units are written for, "" for the training package; where a target's
+    ``framework`` is what its units are written for, "" for the training package; where a target's
     registry is another's, they are not registered. ``names`` and ``verify`` win over the kind's.
     """
 
@@ -140,7 +140,7 @@ class Style(Manifest):
 class Kind(Manifest):
     """Everything that units of one kind share: where they go and how they are named.
 
-    ``writer`` says what writes the files that no template stands for: "archon", or "" for nothing.
+    ``writer`` is what writes the files that have no template: "archon", or "" for nothing.
     """
 
     command: str = ""

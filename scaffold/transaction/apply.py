@@ -144,7 +144,7 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Make a new folder with files in one step: it appears whole, or not at all.
 
     Args:
-        folder: The folder; nothing stands there, or an empty folder.
+        folder: The folder; nothing is there, or an empty folder.
         files: Relative paths with their bytes.
 
     Raises:
@@ -166,7 +166,7 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
                     _empty(stage)
                     disk.DISK.rmdir(stage)
                 raise
-    with suppress(OSError):  # it stands, and whole; without this its name is on disk a bit later
+    with suppress(OSError):  # it is there, and whole; without this its name is on disk a bit later
         disk.DISK.sync(folder.parent)
 
 

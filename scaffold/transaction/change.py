@@ -16,7 +16,7 @@ class Change(NamedTuple):
     Args:
         path: The file, relative to the root.
         action: What the report calls the change.
-        before: Its bytes; None where nothing stands.
+        before: Its bytes; None where there is no file.
         after: The bytes to be; None deletes the file.
         executable: Whether it is to have its run bits; None leaves them as they are.
     """
@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
     @property
     def reported(self) -> ReportedChange:
-        """The change as a report tells it, with its diff."""
+        """The change as a report shows it, with its diff."""
         return ReportedChange(
             self.path, self.action, unified_diff(self.path, self.before, self.after)
         )

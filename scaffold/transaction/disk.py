@@ -12,15 +12,15 @@ class Disk:
     """The real file system; a subclass can fail, or die, at any step."""
 
     def create(self, path: Path, data: bytes, like: os.stat_result | None = None) -> None:
-        """Write a file where nothing stands, without waiting until it is on disk.
+        """Write a file where there is none, without waiting until it is on disk.
 
         Args:
-            path: The file; a link that stands there is not followed.
+            path: The file; a link that is there is not followed.
             data: Its bytes.
             like: Whose mode it gets and, where the system allows that, whose owner.
 
         Raises:
-            OSError: Something stands there, or writing failed.
+            OSError: Something is there, or writing failed.
         """
         # O_EXCL refuses a link in the place of the file; without O_BINARY Windows rewrites line
         # ends.
@@ -61,12 +61,12 @@ class Disk:
         os.link(source, place)
 
     def unlink(self, path: Path) -> None:
-        """Remove a file if it stands."""
+        """Remove a file if it exists."""
         with suppress(NotADirectoryError):  # a file in the place of its folder: it cannot stand
             path.unlink(missing_ok=True)
 
     def mkdir(self, folder: Path) -> None:
-        """Make a folder unless it stands."""
+        """Make a folder unless it exists."""
         with suppress(FileExistsError):
             os.mkdir(folder)
 

@@ -10,7 +10,7 @@ phase to phase by renaming it, which needs no space on a full disk:
 
 Version 1 of the format is one object ``{"schema", "command", "token", "folders", "pruned",
 "steps"}`` with paths relative to the target. A step names a file and its hash before and after,
-null where nothing stands. Its stage and its backup lie beside it, under names made from the token.
+null where there is no file. Its stage and backup lie beside it, under names made from the token.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Journal:
 
     Args:
         command: What the run was called.
-        token: What tells its stages and backups from all other files.
+        token: What distinguishes its stages and backups from all other files.
         folders: The folders that it makes, outermost first.
         pruned: The folders that it removes at the end if they are empty, innermost first.
         steps: The files that it changes.

@@ -1,4 +1,4 @@
-"""The files that a plan looks at, read once: what stands where, and what a link really leads to."""
+"""The files that a plan looks at, read once: what is where, and what a link really leads to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class FileState:
     """One path as it was found.
 
     Args:
-        data: The file's bytes, or None where nothing stands.
+        data: The file's bytes, or None where there is no file.
         problem: Why the path cannot be written, empty where it can.
         is_outside: Whether the path leads out of the root.
     """
@@ -27,9 +27,9 @@ class Snapshot:
     """What was found at the asked paths, relative to one root.
 
     Args:
-        files: Path to what stands there.
+        files: Path to what is there.
         siblings: Names of the units of the same kind that were made before.
-        neighbours: Path to the names of all that stands in its folder.
+        neighbours: Path to the names of all that is in its folder.
         owners: Path to the id of the unit that made the file.
     """
 
@@ -39,7 +39,7 @@ class Snapshot:
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def data(self, path: str) -> bytes | None:
-        """Return the bytes of a file, or None where nothing stands."""
+        """Return the bytes of a file, or None where there is none."""
         return self.files[path].data
 
 

@@ -1,7 +1,7 @@
 """Where the state of a target lives, its journal and its lock, and how the lock is held.
 
 State is no part of the target: it lies in git's own folder, as ``git rev-parse --git-path`` would
-say, but read from the files, and whatever GIT_DIR says, so that every process means the same lock.
+say, but read from the files, and whatever GIT_DIR is, so that every process means the same lock.
 Where there is no git folder, or it cannot be written, state lies beside the ledger.
 """
 
@@ -112,7 +112,7 @@ def locked(root: Path, command: str) -> Generator[Path]:
         command: What to call the run to others that wait.
 
     Raises:
-        ApplyError: Another command holds it for longer than LOCK_WAIT_S; the message says which.
+        ApplyError: Another command holds it for longer than LOCK_WAIT_S; the message names it.
         ConflictError: The folder beside the ledger is a link out of the target.
         OSError: No folder for the state can be written.
     """
@@ -177,7 +177,7 @@ def is_locked(root: Path) -> bool:
 
 
 def _take_locks(root: Path, deadline: float) -> tuple[Path, list[int]] | None:
-    """Wait for the locks; None if one was removed meanwhile, and stands for nothing any more."""
+    """Wait for the locks; None if one was removed meanwhile, and protects nothing any more."""
     handles: list[int] = []
     try:
         state = _open_locks(root, handles)

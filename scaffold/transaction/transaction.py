@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scaffold.transaction.change import Change
 
 _UNREADABLE = "unreadable"
-"""Stands for the hash of what cannot be read; no file has it."""
+"""Takes the place of the hash of what cannot be read; no file has it."""
 
 
 class Transaction:
@@ -193,7 +193,7 @@ def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool
     """Return the journal of a run: its steps, the folders to make and those to prune.
 
     Raises:
-        ConflictError: Two changes are about one file, one leads out of the target, or a file stands
+        ConflictError: Two changes are about one file, one leads out of the target, or a file is
             where a folder has to be.
     """
     folders: dict[str, None] = {}
@@ -296,6 +296,6 @@ def _changed(path: str) -> ConflictError:
 
 
 def reason_of(error: OSError) -> str:
-    """Return what the system says went wrong, and with which file."""
+    """Return the system's error, and the file that it is about."""
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"

@@ -38,9 +38,9 @@ _ATTRIBUTE = re.compile(
     r"(?P<key>[\w:-]+)\s*=\s*(?:\"(?P<a>[^\"]*)\"|'(?P<b>[^']*)'|(?P<c>[^\s>]+))"
 )
 _CODE_SIGN = " \N{OBJECT REPLACEMENT CHARACTER} "
-"""Stands in prose for code, so that words around it are not joined."""
+"""Replaces code in prose, so that words around it are not joined."""
 
-# A tag, and of a style or a script what stands in it too.
+# A tag, and of a style or a script what is in it too.
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # MyST writes roles in front of code: {ref}`text <target>`, of which the target is compared.

@@ -127,7 +127,7 @@ def rendered_files(
 def file_style_for(target: Target, request: Request) -> FileStyle:
     """Return the style of the target's files; nothing is learned where it is said where tests go.
 
-    A layout says it, and the manifest of a kind that is the repository's own.
+    A layout has it, and the manifest of a kind that is the repository's own.
     """
     file_style = find_file_style(target, request.names)
     place = target.place(request.kind)

@@ -101,7 +101,7 @@ class Match:
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """What a sample says about the columns.
+    """What a sample shows of the columns.
 
     Args:
         matches: One for each role.
@@ -216,7 +216,7 @@ def values_of(rows: Rows, name: str) -> list[Any]:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value says nothing: it is empty, or no number although it is a float."""
+    """Return whether a value is no evidence: it is empty, or no number although it is a float."""
     is_no_number = isinstance(value, float) and not math.isfinite(value)
     return value is None or value == "" or value == [] or is_no_number
 

@@ -17,7 +17,7 @@ _HINT = "choose another name"
 
 
 def package_init(path: str) -> str:
-    """Return the file of the package that a module stands in; empty for what is no module."""
+    """Return the file of the package that a module is in; empty for what is no module."""
     place = PurePosixPath(path)
     return str(place.with_name("__init__.py")) if place.suffix == ".py" else ""
 
@@ -68,7 +68,7 @@ def check_bound_names(request: Request, path: str, snapshot: Snapshot) -> None:
     Args:
         request: What is to be made.
         path: One of its files.
-        snapshot: What stands at `package_init(path)`.
+        snapshot: What is at `package_init(path)`.
 
     Raises:
         ConflictError: The package has one.
@@ -79,7 +79,7 @@ def check_bound_names(request: Request, path: str, snapshot: Snapshot) -> None:
         return
     try:
         line = next((line for bound, line in _bound(parse(data).body) if bound == name), None)
-    except SyntaxError:  # the registry says more about it than could be said here
+    except SyntaxError:  # the registry's own error has more than could be said here
         return
     if line is not None:
         raise ConflictError(

@@ -16,13 +16,13 @@ _WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctio
 
 
 def is_equivalent(path: str, was: bytes, now: bytes) -> bool:
-    """Return whether a file says what it said.
+    """Return whether a file means what it meant.
 
     Python is compared by its syntax tree and its comments, Markdown by its words, and other text by
     its lines without the white space at their ends.
 
     Args:
-        path: The file's path; its suffix says what it holds.
+        path: The file's path; its suffix shows what it holds.
         was: The bytes as rendered.
         now: The bytes as they are.
     """

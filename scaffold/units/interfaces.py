@@ -158,9 +158,9 @@ def _of_function(
 ) -> Interface:
     reached = uses.reached(node)
     rows = () if reached & RISKY or not is_called else tuple(_rows(node.args, skip))
-    # An abstract type, such as Sequence, allows more than the builtin one that stands for it.
+    # An abstract type, such as Sequence, allows more than the builtin one in its place.
     returns = "" if node.returns is None else _last_name(node.returns)
-    # A generator or a context is no list, whatever its annotation says of what it gives.
+    # A generator or a context is no list, whatever its annotation is.
     is_plain = not node.decorator_list and not any(
         isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)
     )
@@ -305,6 +305,6 @@ def _type_name(annotation: ast.expr) -> str:
 def _last_name(annotation: ast.expr) -> str:
     """Return the last part of a type's name, empty for a union."""
     text, count = ast.unparse(annotation).strip("'\""), 1
-    while count:  # what stands in brackets may be a union of its own
+    while count:  # what is in brackets may be a union of its own
         text, count = re.subn(r"\[[^\[\]]*\]", "", text)
     return "" if "|" in text else text.rpartition(".")[2]

@@ -49,7 +49,7 @@ class Todo(NamedTuple):
 class Unit(NamedTuple):
     """Everything that is remembered about one made thing.
 
-    ``symbol`` says how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
+    ``symbol`` is how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
     ``proof`` is "proven" or "unproven" for a kind that is proven when it is added, else "".
     ``settings`` are the keys of configurations that make runs use it. ``reformatted`` are
     registries that a formatter laid out again because of the unit's lines; what they were before is
@@ -76,7 +76,7 @@ class Unit(NamedTuple):
 
 
 def record_path(kind: str, name: str) -> str:
-    """Return where the ledger file of a unit stands, relative to the root."""
+    """Return where the ledger file of a unit is, relative to the root."""
     return f"{FOLDER}/made/{kind}/{name}.toml"
 
 
@@ -265,7 +265,7 @@ def _read_files(fields: Fields, key: str) -> tuple[LedgerFile, ...]:
 
 def _dump_entry(entry: Entry) -> dict[str, Any]:
     row = {**vars(entry), "code": list(entry.code)}
-    # Where it was to go is of no use once it stands there.
+    # Where it was to go is of no use once it is there.
     del row["near"]
     return {name: value for name, value in row.items() if value != []}
 

@@ -66,7 +66,7 @@ def _mark(target: Target, unit_id: str) -> str:
     """Return what to say of a unit whose proof failed, "" of any other."""
     kind = unit_id.partition("/")[0]
     known = kind in target.catalogue.kind_names() and target.catalogue.kind(kind).writer
-    with suppress(ScaffoldError):  # `status` tells of a record that cannot be read
+    with suppress(ScaffoldError):  # `status` reports a record that cannot be read
         if known and find_unit(target.root, unit_id).proof == "unproven":
             return " (unproven)"
     return ""

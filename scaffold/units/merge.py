@@ -23,10 +23,10 @@ class Merged:
 
 
 def merge(path: str, base: bytes, mine: bytes, theirs: bytes) -> Merged:
-    """Merge what a template says by now into a person's file; nothing of either is dropped.
+    """Merge what a template has become into a person's file; nothing of either is dropped.
 
     Args:
-        path: The file's path; its suffix says what counts as a change.
+        path: The file's path; its suffix decides what counts as a change.
         base: The text as it was rendered.
         mine: The person's file.
         theirs: The text as it would be rendered.

@@ -70,7 +70,7 @@ def make_plan(
     Args:
         request: What is to be made.
         rendered: Its files as they are to stand in the target.
-        snapshot: What stands at `paths_to_read(request)`, and in the files of ``use``.
+        snapshot: What is at `paths_to_read(request)`, and in the files of ``use``.
         use: The configurations that are to use it.
 
     Raises:
@@ -185,7 +185,7 @@ def _line_like(
     state = snapshot.files.get(file)
     if state is None or state.data is None:
         return 1
-    # Where a variable of the name stands, any other name may.
+    # Where a variable of the name may be, so may any other.
     parts = re.split(r"\{(\w+)\}", pattern.strip())
     form = "".join(
         re.escape(part) if not n % 2 else r"[\w -]+?" if part in names else re.escape(f"{{{part}}}")

@@ -77,7 +77,7 @@ def records_of(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot)
 
 
 def _is_recorded(data: bytes, now: bytes | None) -> bool:
-    """Return whether a record says this already; git may have given it Windows line ends."""
+    """Return whether a record has this content already; git may have given it Windows line ends."""
     return now is not None and data in (now, now.replace(b"\r\n", b"\n"))
 
 

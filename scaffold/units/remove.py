@@ -57,7 +57,7 @@ def plan_remove(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool)
 
     Raises:
         ConflictError: Another unit needs one of its files.
-        RegistryError: A registry cannot be edited; the hint says which line to delete.
+        RegistryError: A registry cannot be edited; the hint names the line to delete.
     """
     others = [other for other in units if other.id != unit.id]
     _check_not_needed(unit, others)

@@ -46,7 +46,7 @@ Row = dict[str, Any]
 def answers_from_sample(
     path: Path, questions: Mapping[str, Answer], styles: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], ColumnMap]:
-    """Answer from a sample what a manifest says to find there, and say by which evidence.
+    """Answer from a sample what a manifest looks for in it, with the evidence.
 
     Args:
         path: The data.
@@ -86,7 +86,7 @@ def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:
         limit: How many rows at most.
 
     Raises:
-        RequestError: Nothing can be read there; the message says why.
+        RequestError: Nothing can be read there; the message gives the reason.
     """
     file = _file_at(path)
     try:
@@ -145,8 +145,8 @@ def rows_for_test(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
     ]
     own = {name for row in rows for name in row}
     cut = [{name: _cut(value) for name, value in row.items()} for row in whole]
-    # Cut where rows still differ then, uncut where only that tells columns apart, else whatever is
-    # there.
+    # Cut where rows still differ then, uncut where only that distinguishes columns, else as they
+    # are.
     kept = [row for row in cut if _is_good(row)] or [row for row in whole if _is_good(row)] or cut
     nested = [_nested(row, own) for row in kept[:NUM_KEPT]]
     return json.dumps(nested, ensure_ascii=False) if kept else ""

@@ -1,4 +1,4 @@
-"""Compares what was made with what stands there now."""
+"""Compares what was made with what is there now."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FileStatus = Literal["untouched", "edited", "missing"]
 
 @dataclass(frozen=True)
 class UnitStatus:
-    """A unit as it stands now.
+    """A unit as it is now.
 
     Args:
         unit: What was made.
@@ -137,7 +137,7 @@ def _without_lines(data: bytes, added: Iterable[Entry]) -> bytes:
 def _is_registered(root: Path, entry: Entry) -> bool:
     try:
         data = (root / entry.file).read_bytes()
-        # Hundreds of units share one table, which is read again only where it says something else.
+        # Hundreds of units share one table, which is read again only where it has another content.
         known = _entries(data, replace(entry, key="", value="")) if _is_plain(entry) else {}
         # has_entry also compares values that are code.
         return known.get(entry.key) == entry.value or has_entry(data, entry)

@@ -1,4 +1,4 @@
-"""The module that tests are wanted for: where it stands, what it is, where its tests go."""
+"""The module that tests are wanted for: where it is, what it is, where its tests go."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _short_key(parts: list[str]) -> str:
 
 
 def _text(file: Path) -> str:
-    """Return a file's text, "" where none stands."""
+    """Return a file's text, "" where there is none."""
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
 
 
@@ -146,7 +146,7 @@ def _how_run(root: Path, text: str, style: str) -> dict[str, AnswerValue]:
 
 
 def _platform(tree: ast.Module) -> str:
-    """Return the one platform that a module can be imported on; empty where it says none.
+    """Return the one platform that a module can be imported on; empty where it names none.
 
     The forms are those by which type checkers know it: an assert, or an error beside an `if`.
     """
@@ -300,7 +300,7 @@ def _unsuited(message: str) -> RequestError:
 def prepare_tests(
     kind: Kind, module: str, style: str | None, to: str | None, options: Options
 ) -> Prepared:
-    """Settle the request for tests of a module that stands in the target."""
+    """Settle the request for tests of a module that is in the target."""
     # Any project in Python will do, as tests need no registry.
     options = options._replace(any_project=True)
     found = read_subject(options.find(), module, options.folder, style or "", to or "")

@@ -1,7 +1,7 @@
 """The todos that a template leaves to the author, found in Python text by their comment.
 
 A comment line ``# YOURS: what to do`` marks the function or assignment around it; at module or
-class level it marks the statement below it. A todo is open while the comment stands and the code
+class level it marks the statement below it. A todo is open while the comment is there and the code
 is as it was rendered: writing code closes it, and so does deleting the comment.
 """
 
@@ -81,7 +81,7 @@ def _still_open(file: str, current: str, base: str) -> list[OpenTodo]:
             return list(marked)
         was, now = parse(base), parse(current)
     except (SyntaxError, ValueError):
-        return []  # the author is in the middle of it; the static level of verify says so
+        return []  # the author is in the middle of it; the static level of verify reports it
     return [
         todo for todo in marked if _is_unchanged(_find(was, todo.symbol), _find(now, todo.symbol))
     ]

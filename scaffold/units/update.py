@@ -22,7 +22,7 @@ from scaffold.units.work import Work, at_work
 
 
 class Writer(Protocol):
-    """What writes the units of a kind that no template stands for."""
+    """What writes the units of a kind that has no template."""
 
     def __call__(
         self,

@@ -92,7 +92,7 @@ class _Merging:
         self._gone: list[str] = []
 
     def update(self, file: RenderedFile) -> None:
-        """Merge one rendered file into what stands at its place."""
+        """Merge one rendered file into what is at its place."""
         known = {each.path for each in self.made.files}
         base = self._now(base_path(self.made.kind, self.made.name, file.path))
         mine = self._now(file.path)
@@ -163,7 +163,7 @@ class _Merging:
         return data
 
     def _now(self, path: str) -> bytes | None:
-        """Return a file as the units before this one leave it; None where nothing stands."""
+        """Return a file as the units before this one leave it; None where there is none."""
         if path in self.planned:
             return self.planned[path]
         place = self.root / path

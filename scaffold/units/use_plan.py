@@ -43,7 +43,7 @@ def plan_use(request: Request, use: Use, read: Read) -> UsePlan:
     Args:
         request: The unit.
         use: The configurations.
-        read: Return a file of the target, None where nothing stands.
+        read: Return a file of the target, None where there is none.
 
     Raises:
         RegistryError: A file that a person named cannot be edited.
@@ -153,7 +153,7 @@ def _no_place(
     if fitting:
         row = next(row for rows in fitting.values() for row in rows if not row.value)
         return RequestError(
-            f"--use {config}: nothing says what {row.key} is to be",
+            f"--use {config}: nothing gives {row.key} a value",
             code="usage",
             hint="name your data with --from PATH",
         )

@@ -118,7 +118,7 @@ def _broken_beside(words: Sequence[str], root: Path, paths: Sequence[str]) -> se
     """Return the rules that the repository's own files beside a unit break.
 
     The repository does not hold itself to those: they are new in the checker's release here, or
-    nobody runs it. What the tool made says nothing about that.
+    nobody runs it. What the tool made has no part in that.
     """
     units, _ = sound_units(root)
     made = {*paths, *(file.path for unit in units for file in unit.files)}

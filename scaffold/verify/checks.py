@@ -13,7 +13,7 @@ LEVELS = ("static", "tests", "episodes")
 
 @dataclass(frozen=True)
 class Check:
-    """One check with its outcome; the message of a failed one says what to do."""
+    """One check with its outcome; the message of a failed one includes what to do."""
 
     check: str
     status: CheckStatus

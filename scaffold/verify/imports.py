@@ -22,7 +22,7 @@ MAX_BYTES = 1_000_000
 """Larger files are no part of what is imported."""
 
 Importer = Callable[[Sequence[str], Mapping[str, bytes]], "dict[str, str]"]
-"""Module names and changed files in, module to what its import says out; "" where it works."""
+"""Module names and changed files in, module to the error of its import out; "" where it works."""
 
 # One module after the other in one process: what the first brings in, the next need not load again.
 _SCRIPT = """

@@ -35,7 +35,7 @@ AUTHORS_PART = "NotImplementedError: YOURS"
 CALL = re.compile(r"^(?P<file>\S.*?):(?P<line>\d+): in ", re.MULTILINE)
 
 MISSED = re.compile(r"No module named '(\w+)")
-"""What an import says of a package that is not installed."""
+"""The error of an import of a package that is not installed."""
 
 # A few rows are enough for episodes that take seconds each.
 MOST_ROWS = 8
@@ -194,7 +194,7 @@ def _first_line(problem: ElementTree.Element | None) -> str:
         return ""
     message, text = problem.get("message", ""), problem.text or ""
     errors = [row[2:].strip() for row in text.splitlines() if row.startswith("E ")]
-    if message == "collection failure" and errors:  # which says nothing about the cause
+    if message == "collection failure" and errors:  # which does not name the cause
         message = errors[-1]
     return (message or text).strip().partition("\n")[0][:300]
 

@@ -52,7 +52,7 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
     value = None if entry is None else _registered_value(target.root, entry)
     if entry is None or value is None:
         return None
-    # The table of this repository says where the unit is; others only that there is one.
+    # The table of this repository has the unit's place; others only its name.
     symbol = value if ":" in value or kind_name == "dataset" else fill(kind.symbol, names)
     symbol = symbol or fill(kind.symbol, names)
     source = symbol.partition(":")[0].replace(".", "/") + ".py"
@@ -75,7 +75,7 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
 
 
 def _marked(root: Path, path: str) -> list[Todo]:
-    """Return every place that a file marks; no record tells those of a template from others."""
+    """Return every place that a file marks; no record has which are a template's."""
     try:
         found = find_todos(path, (root / path).read_text(encoding="utf-8-sig"))
     except (SyntaxError, ValueError):
@@ -92,7 +92,7 @@ def _first_entry(rules: Sequence[RegistryRule], names: Mapping[str, str]) -> Ent
 
 
 def _registered_value(root: Path, entry: Entry) -> str | None:
-    """Return what a registry says of a key, "" for one that only lists it, None without it."""
+    """Return what a registry has for a key, "" for one that only lists it, None without it."""
     try:
         entries = read_entries((root / entry.file).read_bytes(), entry)
     except (OSError, ScaffoldError):

@@ -41,9 +41,9 @@ def check_static(target: Target, unit: Unit, contract: str) -> Level:
     """Check files, registry lines, imports and the kind's contract.
 
     Args:
-        target: Where the unit stands.
+        target: Where the unit is.
         unit: What was made.
-        contract: Which rules apply, as kind.toml says; empty for none.
+        contract: Which rules of kind.toml apply; empty for none.
     """
     findings = [*_registered(target, unit)]
     trees: dict[str, ast.Module] = {}
@@ -188,7 +188,7 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
         yield failed("contract", f"{where}: {text}")
     given = method.args
     names = [arg.arg for arg in (*given.posonlyargs, *given.args)]
-    # Defaults belong to the last parameters; below, one more stands for `self`.
+    # Defaults belong to the last parameters; below, one more is `self`.
     required = len(names) - len(given.defaults)
     too_few = len(names) < len(expected) + 1 and given.vararg is None
     if too_few or required > len(expected) + 1 or _required_keywords(method):

@@ -156,6 +156,6 @@ def _below(
 
 
 def _not_read_there(section: Any, key: str, config: Any) -> Ignored | None:
-    """Return the reason why a key that is read elsewhere has no effect where it stands."""
+    """Return the reason why a key that is read elsewhere has no effect where it is."""
     found = (place for place in PLACES if key in place.keys and place.applies(config, section))
     return next((place.ignored for place in found), None)

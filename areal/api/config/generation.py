@@ -109,7 +109,7 @@ class GenerationHyperparameters:
         """Return the keyword arguments that ask an OpenAI-compatible client for this sampling.
 
         A field that has no counterpart is dropped, with a logged warning when it was changed.
-        None stands for unset and is left out.
+        None means unset and is left out.
 
         Args:
             exclude_args: Names to leave out, as they are called here or in the API.

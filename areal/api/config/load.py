@@ -78,7 +78,7 @@ def choose_config_class(argv: Sequence[str]) -> type[experiment.BaseExperimentCo
     if kind not in _CLASS_OF_TYPE:
         known = ", ".join(_CLASS_OF_TYPE)
         raise ConfigError(
-            f"{text.place('train_dataset.type')}: train_dataset.type says what is trained; "
+            f"{text.place('train_dataset.type')}: train_dataset.type decides what is trained; "
             f"found {kind!r}, known: {known}"
         )
     return _CLASS_OF_TYPE[str(kind)]

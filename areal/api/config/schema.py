@@ -22,7 +22,7 @@ def key_types(cls: type) -> dict[str, Any]:
 
 
 def section_type(annotation: Any) -> type | None:
-    """Return the dataclass that an annotation ``X`` or ``X | None`` stands for, if it is one."""
+    """Return the dataclass that an annotation ``X`` or ``X | None`` names, if it is one."""
     for kind in _alternatives(annotation):
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             return kind

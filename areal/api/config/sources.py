@@ -101,7 +101,7 @@ class ConfigText:
         return layers
 
     def explain(self, error: Exception, cls: type) -> ConfigError:
-        """Turn an error of OmegaConf or of a dataclass's checks into one that says what to do."""
+        """Turn an error of OmegaConf or of a dataclass's checks into one with what to do."""
         if isinstance(error, FieldError):
             key = self._key_of(error, cls)
             if key is not None:

@@ -318,7 +318,7 @@ class Dispatcher:
         except BlockingIOError:
             sent = 0
         except OSError:
-            return  # it has ended; its socket says so too
+            return  # it has ended; its socket reports it too
         if sent < len(message):
             worker.tx = memoryview(message)[sent:]
             both = selectors.EVENT_READ | selectors.EVENT_WRITE
@@ -457,7 +457,7 @@ class Dispatcher:
         self._selector.register(sock, selectors.EVENT_READ, lambda: self._on_worker(worker))
 
     def _on_hang_up(self, worker: Worker) -> None:
-        """Note that a worker has ended; the nursery tells how, a moment later."""
+        """Note that a worker has ended; the nursery reports how, a moment later."""
         if worker.ended_at is None:
             worker.ended_at = time.monotonic()
             self._selector.unregister(worker.sock)

@@ -55,7 +55,7 @@ class Nursery:
             self.control.sendall(wire.frame(wire.PRELOAD, pickle.dumps(tuple(origin))))
 
     def fork_worker(self, max_memory_bytes: int) -> socket.socket:
-        """Return the pool's end of a new worker's socket; the worker says hello on it."""
+        """Return the pool's end of a new worker's socket; the worker sends a greeting on it."""
         ours, theirs = socket.socketpair()
         with theirs:
             body = wire.FORK_BODY.pack(max_memory_bytes)

@@ -85,7 +85,7 @@ class RewardPool:
             if self._is_shut_down:
                 raise RuntimeError(SHUT_DOWN)
             if wire.is_worker_process:
-                # Without this, a program whose reward stands in it would start itself for ever.
+                # Without this, a program whose reward is in it would start itself for ever.
                 raise RuntimeError(
                     "a reward worker must not start reward workers; if the program itself was "
                     "imported to get at its reward, put what it runs behind "

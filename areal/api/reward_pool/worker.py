@@ -2,7 +2,7 @@
 
 This file runs as a script in an interpreter of its own and imports nothing but the standard
 library. The first process, the nursery, has one thread and runs no reward: it imports the modules
-that rewards come from, so that a worker forked from it is ready in milliseconds, and it tells the
+that rewards come from, so that a worker forked from it is ready in milliseconds, and it informs the
 pool how each worker ended. Forking from here and never from the trainer avoids copying a process
 that has threads and locks.
 
@@ -58,7 +58,7 @@ class Origin(NamedTuple):
 
     module: str
     file: str | None
-    main_module: str | None  # what `python -m` ran, if the function stands in the main program
+    main_module: str | None  # what `python -m` ran, if the function is in the main program
     search_path: tuple[str, ...]
 
 

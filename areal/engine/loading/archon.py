@@ -100,7 +100,7 @@ def require_archon_model(model_type: str, what: str) -> ModelSpec:
         what: The key of the configuration that asks, for the message.
 
     Raises:
-        ConfigError: No Archon model implements it; it says how to make one.
+        ConfigError: No Archon model implements it; the message has how to make one.
     """
     if not is_supported_model(model_type):
         known = ", ".join(sorted(get_supported_model_types()))

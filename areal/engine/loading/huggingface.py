@@ -263,7 +263,7 @@ def load_model(
                 )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ConfigError(f"cannot load actor.path {path!r}: {error}") from error
-    # transformers fills what is missing with random numbers and says so in a log line.
+    # transformers fills what is missing with random numbers and mentions it in a log line.
     missing = set(found["missing_keys"])
     if is_critic:
         head = _renew_head(model, missing)
@@ -363,7 +363,7 @@ def require_path(path: str) -> None:
     """Refuse an empty path.
 
     Raises:
-        ConfigError: Says what to set.
+        ConfigError: Names what to set.
     """
     if not path:
         raise ConfigError(

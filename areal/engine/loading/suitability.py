@@ -28,7 +28,7 @@ _TOLERANCE_16_BIT = 0.1
 
 
 def check_declared(model: Any) -> None:
-    """Refuse a model by what it says of itself.
+    """Refuse a model by its own configuration.
 
     Raises:
         ConfigError: Its attention cannot be replaced from outside, or it has layers of other kinds.

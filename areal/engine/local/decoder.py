@@ -349,7 +349,7 @@ class Decoder:
         Args:
             rows: Where they are.
             running: They themselves.
-            logits_RV: What the model says.
+            logits_RV: The model's output.
         """
         adjusted_RV = self._adjust(rows, running, logits_RV)
         tokens_R, logprobs_R = sample_tokens(

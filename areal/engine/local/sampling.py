@@ -157,7 +157,7 @@ def _invert(weights_RV: Tensor, uniforms_R: Tensor) -> Tensor:
     below_R1 = torch.nextafter(total_R1, torch.zeros_like(total_R1))
     target_R1 = torch.minimum(uniforms_R[:, None] * total_R1, below_R1)
     tokens_R = torch.searchsorted(cumulative_RV, target_R1, right=True).squeeze(-1)
-    # Weights of NaN pass nothing; the log-probability of whatever token says so.
+    # Weights of NaN pass nothing; the log-probability of whatever token shows it.
     return tokens_R.clamp_(max=weights_RV.shape[-1] - 1)
 
 

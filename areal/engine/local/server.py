@@ -439,7 +439,7 @@ class InferenceServer:
         with _naming_fields():
             specs = list(zip(body["names"], body["dtypes"], body["shapes"], strict=True))
             group = str(body["group_name"])
-        # The weights change when all of them are here, which the trainer says afterwards.
+        # The weights change when all of them are here, which the trainer reports afterwards.
         return await self._try(lambda: self._receiver.receive(group, specs))
 
     async def _finish_update(self, request: web.Request) -> web.Response:

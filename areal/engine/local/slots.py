@@ -29,7 +29,7 @@ from areal.engine.model.attention import (
 )
 
 # Columns that a cache has beyond those in use, at least and as a share of them. Few: a processor
-# reads memory ahead, and what stands between the rows is read for nothing.
+# reads memory ahead, and what is between the rows is read for nothing.
 LEAST_SPARE = 8
 SPARE_SHARE = 0.125
 # Memory that a cache keeps at most besides that which it has its rows in.

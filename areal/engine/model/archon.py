@@ -219,7 +219,7 @@ class ArchonCausalLM(CausalLM):
         self._try_plans(self)
 
     def enable_checkpointing(self) -> None:
-        """Note what ``ac_mode`` says for ``wrap``."""
+        """Note the value of ``ac_mode`` for ``wrap``."""
         options = self.options
         self.recomputed = ActivationCheckpointConfig(
             mode=options.ac_mode,

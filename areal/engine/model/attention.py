@@ -74,7 +74,7 @@ def planned_attention(
     attention_plan: AttentionPlan | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as the plan of the running forward call says.
+    """Attend by the plan of the running forward call.
 
     Args:
         query: [1, H, T, D], rotary embedding applied; ``key`` and ``value`` are [1, K, T, D].
@@ -117,7 +117,7 @@ def require_planned_attention(model: nn.Module) -> None:
     """Refuse a model whose attention does not follow plans.
 
     Raises:
-        ConfigError: It says how to prepare the model.
+        ConfigError: The model is not prepared; the message has how to.
     """
     config = getattr(model, "config", None)
     # Of a model with parts, that of the one that makes text.
@@ -132,7 +132,7 @@ def require_planned_attention(model: nn.Module) -> None:
 def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
     """Return causal attention of right-padded queries [B, H, L, D] and keys [B, K, L, D].
 
-    Padding needs no mask: it stands to the right, so no real query sees it.
+    Padding needs no mask: it is to the right, so no real query sees it.
     """
     mask = None
     if window is not None and window < q.shape[2]:

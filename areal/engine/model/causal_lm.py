@@ -152,7 +152,7 @@ class CausalLM(ABC):
             tokens_T: Ids, int64.
             positions_T: Of each token in its own sequence.
             lengths: Tokens of each sequence, in packed order.
-            plan: Says how tokens attend; None attends causally inside each sequence.
+            plan: How tokens attend; None attends causally inside each sequence.
             keep_N: Indices into the batch; None keeps all.
         """
 

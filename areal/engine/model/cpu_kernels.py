@@ -190,7 +190,7 @@ class _RmsNorm(torch.autograd.Function):
 
 
 class FusedRmsNorm(nn.Module):
-    """Stands for an RMS norm of the plain kind: a weight and an epsilon."""
+    """An RMS norm of the plain kind: a weight and an epsilon."""
 
     weight: Tensor
     fused_eps: Tensor  # [1]

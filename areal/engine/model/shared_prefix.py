@@ -36,7 +36,7 @@ class DistinctTokens:
         keep_N: Where the tokens whose logits are wanted are, in their order; some more than once.
         places: Where each token of the sequences, one after the other, is among the distinct; None
             with trees.
-        distances_UC: How far each token of a tree stands before the token, in a sequence of both,
+        distances_UC: How far each token of a tree is before the token, in a sequence of both,
             or -1; None without trees.
     """
 
@@ -97,7 +97,7 @@ def distinct_tokens(
     first_U = (sizes.cumsum(0) - sizes)[tree_U]
     distance_UL = positions_U[:, None] - column_L
     seen_UL = place_BL[row_U] - first_U[:, None]
-    # What stands there behind its column is sent to another one, which is dropped.
+    # What is there after its column is sent to another one, which is dropped.
     seen_UL = torch.where(distance_UL < 0, largest, seen_UL)
     distances_UC = torch.full((len(tokens_U), largest + 1), -1, device=device)
     distances_UC.scatter_(1, seen_UL, distance_UL)

@@ -16,7 +16,7 @@ class SharedWeights:
 
     ``version`` is the label that tokens carry; trainers set it after a training step.
     ``num_updates`` counts optimiser steps: cached keys and values of an older count are stale,
-    whatever the label says.
+    whatever the label.
 
     Args:
         model: How the engines run it, or a Hugging Face model that

@@ -137,7 +137,7 @@ class PackedTrainEngine(TrainEngine):
         """Refuse settings that this engine cannot serve.
 
         Raises:
-            ConfigError: It says which.
+            ConfigError: It names the one.
         """
 
     # --- life and place

@@ -1,4 +1,4 @@
-"""Where a process stands among those that train one model, and the groups that follow."""
+"""Where a process is among those that train one model, and the groups that follow."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _UNSET = tuple(
 
 
 class _NoNetwork(openai.DefaultAsyncHttpxClient):
-    """Stands where the SDK's HTTP client would be, which takes 30 ms to make and must not speak."""
+    """Takes the place of the SDK's HTTP client, which takes 30 ms to make and must not speak."""
 
     def __init__(self) -> None:
         super().__init__(mounts={}, transport=_RefusingTransport(), trust_env=False)

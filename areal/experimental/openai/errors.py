@@ -9,7 +9,7 @@ from areal.api.errors import ArealError
 
 
 class RequestError(ArealError, ValueError):
-    """A request asks for something that cannot be had; the message says what.
+    """A request asks for something that cannot be had; the message names it.
 
     Args:
         message: For the caller.

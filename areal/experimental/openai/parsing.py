@@ -29,7 +29,7 @@ def check_parsers(tool_call_parser: str, reasoning_parser: str) -> None:
     """Refuse names of parsers that there are not; an empty name turns parsing off.
 
     Raises:
-        ValueError: Says which names there are.
+        ValueError: Lists the names there are.
     """
     for name, kind, known in (
         (tool_call_parser, "tool_call_parser", TOOL_CALL_PARSERS),

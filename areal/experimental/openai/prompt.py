@@ -52,7 +52,7 @@ def extend_prompt(
 
 
 def _render_after_answer(tokenizer: Any, since: Sequence[Message], kwargs: dict[str, Any]) -> str:
-    """Render what stands behind an answer when these messages follow it."""
+    """Render what follows an answer when these messages follow it."""
     before = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANSWER_MARK}]
     text = _apply(tokenizer, [*before, *since], tokenize=False, **kwargs)
     _, mark, tail = text.partition(_ANSWER_MARK)

@@ -59,7 +59,7 @@ _USED = frozenset(
         "top_p",
     }
 )
-# What the recorder itself tells the chat template's renderer.
+# What the recorder itself gives the chat template's renderer.
 _RESERVED_KWARGS = frozenset(
     {
         "add_generation_prompt",

@@ -27,7 +27,7 @@ _LONGEST_PAUSE_S = 10.0
 
 
 class ServerState(Enum):
-    """Where a server stands; only SERVING ones are asked to generate."""
+    """The state of a server; only SERVING ones are asked to generate."""
 
     STARTING = "starting"
     SERVING = "serving"

@@ -65,8 +65,8 @@ class HttpClient:
 
         Raises:
             ServerLostError: There is no connection, or it broke.
-            ServerFaultError: No answer came in time, it is too long, no JSON although it says so,
-                or has a status of 5xx.
+            ServerFaultError: No answer came in time, it is too long, no JSON in spite of its
+                type, or has a status of 5xx.
             RequestRefusedError: The status is 4xx.
         """
         # What to do after an error is the caller's choice, so the parts of one are kept together.

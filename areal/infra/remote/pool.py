@@ -32,7 +32,7 @@ _PROBE_TIMEOUT_S = 10.0
 # A server that neither loads nor generates for a call answers at once, or hangs.
 _ADMIN_TIMEOUT_S = 30.0
 _LOOK_EVERY_S = 1.0
-# After so long without any server that serves, the log says why; then at growing intervals.
+# After so long without any server that serves, the log has the reason; then at growing intervals.
 _SPEAK_AFTER_S = 10.0
 # Once a server has the new weights, the others get five times as long as it took, at least this.
 _STRAGGLER_S = 30.0

@@ -90,7 +90,7 @@ class BatchJob:
                 if self.is_waiting() and time.monotonic() >= self._tell_at:
                     self._tell_at = time.monotonic() + _TELL_EVERY_S
                     logger.warning("job %s of Slurm waits for its place: %s", self.id, reason)
-            else:  # a controller that is busy says nothing about the job
+            else:  # a controller that is busy is no evidence of the job
                 logger.warning("squeue: %s", found.stderr.strip())
         return self._is_over
 

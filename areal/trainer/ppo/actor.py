@@ -22,7 +22,7 @@ _DRIFT = ("logp_abs_diff", "logp_abs_diff_max")
 
 
 class PPOActor:
-    """Optimises the policy of an engine as its configuration says.
+    """Optimises the policy of an engine as configured.
 
     Data are lists of trajectories, one for each prompt, with their group of samples inside. Each
     process passes its own.

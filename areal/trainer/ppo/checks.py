@@ -30,7 +30,7 @@ def check_ppo_config(config: PPOConfig) -> None:
     """Refuse combinations that would train on something else than what was asked for.
 
     Raises:
-        ConfigError: Says which keys, and what to set.
+        ConfigError: Names the keys, and what to set.
     """
     check_actor(config)
     if config.run.stop_at_accuracy is not None:

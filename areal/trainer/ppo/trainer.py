@@ -85,7 +85,7 @@ class PPOTrainer(BaseTrainer):
         check_ppo_config(config)
         is_online = config.rollout.agent.mode == "online"
         if train_dataset is None and is_online and config.train_dataset.path in ("", "null"):
-            # The outside program has the tasks; a row only stands for a session.
+            # The outside program has the tasks; a row is only a session.
             train_dataset = [{"row": i} for i in range(config.train_dataset.batch_size)]
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.

@@ -24,7 +24,7 @@ def plain_config(config: Any, name: str = "") -> Any:
 
     Args:
         config: A dataclass, a mapping, a sequence or a scalar.
-        name: The key that it stands under.
+        name: The key that it is under.
     """
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
         fields = dataclasses.fields(config)

@@ -23,7 +23,7 @@ FIRST_CHARTS = 9
 
 @cache
 def load_template(name: str) -> Template:
-    """Load a page's template; what it is given is escaped unless it says ``safe``."""
+    """Load a page's template; what it is given is escaped unless it is marked ``safe``."""
     environment = Environment(
         loader=PackageLoader("areal.trainer.report", ""),
         autoescape=True,
@@ -236,7 +236,7 @@ def episode_view(row: Mapping[str, Any]) -> dict[str, Any]:
     reward = row["reward"]
     level = "bad" if reward is None or reward <= 0 else "good" if reward >= 1 else "mid"
     prompt = {"label": "Prompt", "text": _cut(row["prompt"])}
-    # Where the workflow spoke again, each turn stands by itself.
+    # Where the workflow spoke again, each turn is by itself.
     turns = row.get("turns") or [{"sampled": True, "text": row["completion"]}]
     labels = {True: "Completion", False: "Feedback"}
     parts = [{"label": labels[turn["sampled"]], "text": _cut(turn["text"])} for turn in turns]

@@ -273,7 +273,7 @@ def batch_text(config: Any) -> str:
 def describe_run(
     log_dir: Path, config: Any, plain: Mapping[str, Any], total_steps: int, title: str | None
 ) -> dict[str, Any]:
-    """Return the content of ``run.json``: all that the report says beside the rows.
+    """Return the content of ``run.json``: all that the report has beside the rows.
 
     Args:
         log_dir: The run's folder.

@@ -1,4 +1,4 @@
-"""Statistics of a loop of one's own, sent where ``stats_logger`` says."""
+"""Statistics of a loop of one's own, sent where ``stats_logger`` is configured to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StatsLogger:
     """Prints statistics and sends them to the trackers; in rank 0 alone.
 
     Args:
-        config: Of the experiment; ``config.stats_logger`` says where.
+        config: Of the experiment; ``config.stats_logger`` is where.
         ft_spec: The length of the run.
     """
 

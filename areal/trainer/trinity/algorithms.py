@@ -25,7 +25,7 @@ DEFAULT_KL_COEF = 0.001
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What an algorithm type stands for.
+    """The meaning of an algorithm type.
 
     Attributes:
         preset: Of ``areal.api.config.presets``.
@@ -117,7 +117,7 @@ LOSS_ARGUMENTS = {
     "tau_neg": "actor.sapo_tau_neg",
     "tau_pos": "actor.sapo_tau_pos",
 }
-# Stands for any value: what it sets is off.
+# Takes the place of any value: what it sets is off.
 ANY = object()
 NEUTRAL_LOSS_ARGUMENTS: dict[str, Any] = {
     "delta_sequence_masking": ANY,
@@ -142,7 +142,7 @@ NEUTRAL_ADVANTAGE_ARGUMENTS: dict[str, Any] = {
 
 
 def find_algorithm(name: str) -> Algorithm:
-    """Return what an algorithm type stands for.
+    """Return the meaning of an algorithm type.
 
     Raises:
         ConfigError: We have no such algorithm; the message names what it needs.

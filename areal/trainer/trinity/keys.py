@@ -513,5 +513,5 @@ _FREE_ENDS = (
 
 
 def is_free(key: str) -> bool:
-    """Return whether what stands below a key is the user's own."""
+    """Return whether what is below a key is the user's own."""
     return key in FREE or key.endswith(_FREE_ENDS)

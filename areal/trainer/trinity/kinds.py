@@ -12,7 +12,7 @@ from typing import Any
 
 from areal.trainer.trinity.keys import IGNORED, KEYS, REFUSED, is_free
 
-# By the last name of a key, which means the same wherever it stands; all others are texts.
+# By the last name of a key, which means the same wherever it is; all others are texts.
 _NAMES: dict[type, str] = {
     bool: "bypass_old_logprobs continue_from_checkpoint enable_thinking eval_on_startup",
     dict: "advantage_fn_args data_selector experience_buffer kl_loss_fn_args kl_penalty_fn_args "
@@ -48,7 +48,7 @@ def typed(value: Any, key: str, problems: list[str]) -> Any:
     An interpolation of the environment is always a text.
 
     Args:
-        value: What stands at the key, or the whole file at "".
+        value: What is at the key, or the whole file at "".
         key: Dotted; entries of lists are ``name[]``.
         problems: Gets a line for each value of another kind.
     """

@@ -73,7 +73,7 @@ class Reader:
         return found
 
     def part(self, key: str, index: int | None = None) -> Reader:
-        """Return a reader of what stands below a key, or of one entry of a list there."""
+        """Return a reader of what is below a key, or of one entry of a list there."""
         return _Part(self, key if index is None else f"{key}.{index}", f"{key}[]")
 
     def has(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Normalisation of rewards and advantages as a NormConfig says."""
+"""Normalisation of rewards and advantages by a NormConfig."""
 
 from __future__ import annotations
 

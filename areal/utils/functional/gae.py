@@ -1,6 +1,6 @@
 """Advantages from rewards and values over time, per token or per turn.
 
-Shapes: B sequences, L columns, U turns. Column t stands for the action of sampling token t + 1, and
+Shapes: B sequences, L columns, U turns. Column t is the action of sampling token t + 1, and
 its value is that of the state before it. Columns outside the mask (prompts, tool output, padding)
 are no steps: the recursion runs past them without discounting.
 """
@@ -21,7 +21,7 @@ def generalized_advantages(
     """Return the generalised advantage estimate of every step, 0 outside the mask.
 
     Args:
-        rewards: [B, L]; what stands outside the mask is ignored.
+        rewards: [B, L]; what is outside the mask is ignored.
         values: [B, L], or None for no critic, which is 0 everywhere.
         mask: Steps, bool [B, L]. The episode ends after the last one.
         discount: gamma.

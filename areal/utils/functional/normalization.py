@@ -65,7 +65,7 @@ def masked_group_mean(
         ids: Group of each row [B].
         num_groups: How many groups there are.
         leave_one_out: Leave the element itself out. An element that is alone has no other to be
-            compared with and gets itself, so that subtracting the mean says nothing about it.
+            compared with and gets itself, so that subtracting the mean would remove all of it.
         reduce_group: Ranks that share the groups (sensible for one group over everything).
 
     Returns:

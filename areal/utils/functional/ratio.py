@@ -75,7 +75,7 @@ class SequenceLayout:
 def masked_log_ratio(
     logprobs: torch.Tensor, base: torch.Tensor, loss_mask: torch.Tensor
 ) -> torch.Tensor:
-    """Return ``logprobs - base`` where the mask is, 0 elsewhere, whatever stands there."""
+    """Return ``logprobs - base`` where the mask is, 0 elsewhere, whatever is there."""
     return torch.where(loss_mask, logprobs - base, 0.0)
 
 

@@ -82,7 +82,7 @@ class _Reader:
             if is_open_value or (word.is_sure and self._is_option(word.text)):
                 self._read_option(word.text, at)
             elif not word.is_sure:
-                self.result.unsure[at] = "the word stands for others"
+                self.result.unsure[at] = "the word is a placeholder"
                 if self._command.commands is not None:
                     self._stop("the command is not named")
             elif self._command.commands is not None:

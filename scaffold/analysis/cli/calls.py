@@ -148,7 +148,7 @@ def _file(kind: CallKind, words: Sequence[Word]) -> Call | None:
 
 
 def _option_value(words: Sequence[Word], names: tuple[str, ...]) -> Sequence[Word] | None:
-    """Return the words from an option's value on, where it stands before any other word."""
+    """Return the words from an option's value on, where it comes before any other word."""
     for index, each in enumerate(words):
         if each.text in names:
             return words[index + 1 :] or None

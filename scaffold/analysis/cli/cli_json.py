@@ -1,6 +1,6 @@
 """Descriptions of command lines: commands, options and choices as committed JSON.
 
-Such a file says what a command line takes without running it.
+Such a file has what a command line takes, so that nothing is run.
 """
 
 from __future__ import annotations

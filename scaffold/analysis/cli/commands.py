@@ -12,7 +12,7 @@ class Option(NamedTuple):
     Args:
         names: How it is written, the first one being the usual: ("--style", "-s").
         help: What it does.
-        metavar: What stands for its value; "" for a flag.
+        metavar: The placeholder of its value; "" for a flag.
         choices: The values that it takes; none for any.
         default: The value without it, as text; "" for none.
         num_values: How many words follow it, none or one; None where that is not known.
@@ -37,7 +37,7 @@ class Command(NamedTuple):
         why_open: Why it may take what is not listed here; "" where it is not open.
         place: Where it is defined, or "".
         takes_words: Whether words of its own come before the name of a command.
-        abbreviates: Whether the beginning of an option's name stands for it.
+        abbreviates: Whether the beginning of an option's name is enough.
     """
 
     name: str

@@ -26,7 +26,7 @@ def declared(
         read: Its options, `WORDS`, and each reason why there may be more.
         place: Where it is defined.
         commands: Its commands; None where it is no group.
-        abbreviates: Whether the beginning of an option's name stands for it.
+        abbreviates: Whether the beginning of an option's name is enough.
     """
     rows = [*dict.fromkeys(read)]
     options = tuple(each for each in rows if isinstance(each, Option) and each.names)

@@ -60,7 +60,7 @@ class Programs:
             try:
                 found |= read_cli(text, path) if text is not None else {}
             except FieldError:
-                continue  # whoever generates it says so
+                continue  # whoever generates it reports it
         return found
 
     def console(self, name: str) -> Program | None:

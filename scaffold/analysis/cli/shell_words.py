@@ -47,11 +47,11 @@ class Word(NamedTuple):
     """One word of a command.
 
     Args:
-        text: The word without its quotes; what a variable or a command gives stands as written.
+        text: The word without its quotes; what a variable or a command gives is kept as written.
         line: The line it begins on, from 0 for the first of the text.
         column: Its first character on that line, from 0.
-        is_sure: Whether it is meant as it stands; `$x`, `<name>`, `[--flag]`, `*` are not.
-        is_quoted: Whether any of it stands in quotes.
+        is_sure: Whether it is meant literally; `$x`, `<name>`, `[--flag]`, `*` are not.
+        is_quoted: Whether any of it is in quotes.
         raw: The word as it is written.
     """
 
@@ -123,7 +123,7 @@ class _Reader:
         return self._text[self._at] == "<" and _PLACEHOLDER.match(self._text, self._at) is not None
 
     def _is_alternative(self, token: re.Match[str]) -> bool:
-        """Return whether `|` stands between two words without blanks: one or the other."""
+        """Return whether `|` is between two words without blanks: one or the other."""
         at = token.start()
         if token["operator"] != "|" or at == 0 or token.end() >= len(self._text):
             return False

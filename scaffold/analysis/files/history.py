@@ -1,7 +1,7 @@
 """What a repository had before: removed and renamed paths, removed definitions, with their commits.
 
 Only git's own objects are asked, and nothing is fetched. A clone that lacks a part of the history
-is not asked at all, and whoever reports says so.
+is not asked at all, and whoever reports mentions it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _NAME = lazy_re(r"[A-Za-z_][\w.]*")
 _WRAPPERS = frozenset({"Optional", "None", "Annotated", "Final", "typing", "Union", "Required"})
 # What lets a class take keys beyond its fields: pydantic's `extra="allow"`, `__getattr__`.
 _EXTRA = lazy_re(r"extra[\"']?\s*[=:]\s*[\"']allow|Extra\.allow|__getattr__|setattr\(")
-# So many functions call their argument this that the name says nothing of its class.
+# So many functions call their argument this that the name is no evidence of its class.
 _ANY_OWNER = frozenset(
     {"config", "cfg", "conf", "args", "settings", "options", "params", "self", "cls", "kwargs"}
 )

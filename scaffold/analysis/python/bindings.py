@@ -12,11 +12,11 @@ class ImportBinding(NamedTuple):
     """A name bound by an import.
 
     Args:
-        line: Where it stands, from 1.
+        line: Where it is, from 1.
         level: The number of leading dots.
         module: The module named, without dots; may be empty.
         name: The name taken from it; None for ``import module``.
-        for_types: Whether it stands under ``if TYPE_CHECKING``.
+        for_types: Whether it is under ``if TYPE_CHECKING``.
     """
 
     line: int
@@ -78,7 +78,7 @@ class FieldBinding(NamedTuple):
 
     Args:
         name: The name.
-        line: Where it stands, from 1.
+        line: Where it is, from 1.
         annotation: Its type as written.
         default: Its value as written, or None.
         call: The dotted name of the function that makes the default (``field``), or None.
@@ -97,11 +97,11 @@ class ValueBinding(NamedTuple):
     """An assigned name, or one that is only annotated.
 
     Args:
-        line: Where it stands, from 1.
+        line: Where it is, from 1.
         alias: The dotted name that it is set to (``a = b.c``), or None.
         call: The dotted name of the call that makes it (``a = b.c(...)``), or None.
         is_bound: Whether it has a value at all; ``x: int`` in a module has none.
-        is_none: Whether that is ``None``, which stands for what could not be imported.
+        is_none: Whether that is ``None``, the value of what could not be imported.
     """
 
     line: int

@@ -157,7 +157,7 @@ def _base(node: ast.expr) -> str:
 def _decorators(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, unsure: bool
 ) -> tuple[str, ...]:
-    # What may not be there says nothing about what runs: as if decorated by something unknown.
+    # What may not be there is no evidence of what runs: as if decorated by something unknown.
     return ("?",) * unsure + tuple(
         f"{dotted_name(each.func) or '?'}()"
         if isinstance(each, ast.Call)

@@ -26,7 +26,7 @@ class Member(NamedTuple):
         name: Its name.
         kind: What it is.
         owner: The name of the class that defines it.
-        path: The file in which it stands.
+        path: The file it is in.
         line: The line, from 1.
     """
 

@@ -28,7 +28,7 @@ class Field(NamedTuple):
         init: Whether the constructor takes it.
         kw_only: Whether it is taken by keyword only.
         owner: The name of the class that declares it.
-        path: The file in which it stands.
+        path: The file it is in.
         line: The line, from 1.
         is_stored: Whether instances have it; an ``InitVar`` is only handed on.
     """

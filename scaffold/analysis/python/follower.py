@@ -21,7 +21,7 @@ from scaffold.analysis.python.sources import Source
 from scaffold.analysis.python.statements import all_nodes
 
 CALLED = "()"
-"""The part of a chain that stands for a call: what follows is asked of its result."""
+"""The part of a chain that is a call: what follows is asked of its result."""
 ELEMENT = "__getitem__"
 """The method whose call gives an element."""
 
@@ -63,7 +63,7 @@ class Chain:
 class Follower(ABC):
     """One source whose expressions are followed to what they name.
 
-    What its imports and classes stand for, a subclass says.
+    What its imports and classes mean, a subclass decides.
 
     Args:
         source: The parsed source.
@@ -79,18 +79,18 @@ class Follower(ABC):
 
     @abstractmethod
     def imported(self, bound: Bound) -> Chain | None:
-        """Return what a name that an import binds stands for."""
+        """Return what a name that an import binds refers to."""
 
     @abstractmethod
     def class_chain(self, node: ast.ClassDef) -> Chain | None:
-        """Return what a class of the source stands for."""
+        """Return what a class of the source refers to."""
 
     def called(self, chain: Chain) -> Chain | None:
         """Return what a call gives; None where that does not show."""
         return chain.called()
 
     def top_value(self, name: str) -> Chain | None:
-        """Return what a name stands for that the module imports or assigns."""
+        """Return what a name refers to that the module imports or assigns."""
         bindings = self.module.names.get(name)
         return None if bindings is None else self._bound(bindings, self.module)
 
@@ -105,7 +105,7 @@ class Follower(ABC):
         return self._scopes[id(node)]
 
     def scope_at(self, node: ast.expr | ast.stmt) -> Scope:
-        """Return the scope that a node stands in."""
+        """Return the scope that a node is in."""
         at, scope = (node.lineno, node.col_offset), self.module
         # The walk lists outer scopes first; decorators stand in front of what they decorate.
         for each in self._openers:
@@ -203,7 +203,7 @@ class Follower(ABC):
 
     @cached_property
     def _blocks(self) -> dict[int, list[ast.stmt]]:
-        """The statements among which each import stands."""
+        """The statements among which each import is."""
         blocks = (
             cast("list[ast.stmt]", getattr(each, name, None) or [])
             for each in all_nodes(self.source.tree)

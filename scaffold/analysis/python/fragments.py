@@ -73,7 +73,7 @@ def parse_or_none(text: str) -> ast.Module | None:
 
 
 def problem_of(text: str) -> tuple[str, int]:
-    """Return what Python says of a text that it cannot parse, and the line."""
+    """Return Python's error for a text that it cannot parse, and the line."""
     try:
         parse(textwrap.dedent(text))
     except SyntaxError as error:

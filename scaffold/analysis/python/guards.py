@@ -20,7 +20,7 @@ _OF_PYTHON = re.compile(r"sys\.version_info|python_version|sys\.hexversion")
 
 @dataclass(frozen=True)
 class Guard:
-    """What stands around a use and does without it, as far as that goes.
+    """What is around a use and does without it, as far as that goes.
 
     Args:
         text: What a reader sees: ``except ImportError``; "" where nothing is guarded.

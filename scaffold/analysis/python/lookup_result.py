@@ -27,7 +27,7 @@ class Found(NamedTuple):
         line: The line of the definition, from 1, or None.
         evidence: One sentence for a reader: where it is, or why it is not or cannot be known.
         near: For a missing name, the closest one there is, as a dotted name, or None.
-        is_certain: Whether no other definition of the name stands beside this one.
+        is_certain: Whether no other definition of the name is beside this one.
         thing: What the index found; for the index itself.
     """
 

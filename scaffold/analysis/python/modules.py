@@ -30,7 +30,7 @@ class Module(NamedTuple):
         path: Its source, relative to the root; None for a namespace package.
         folder: The folder of a package; None for a plain module.
         stub: Its ``.pyi``, where there is one beside or instead of the source.
-        is_compiled: Whether it is an extension: no Python text tells its names.
+        is_compiled: Whether it is an extension: no Python text has its names.
         is_firm: Whether this file is certainly what the import takes, and not perhaps an
             installed package of the same name.
     """

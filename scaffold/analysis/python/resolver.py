@@ -267,7 +267,7 @@ class Resolver:
             return [], for_types
         certain = not are_alternatives(real)
         if path.endswith(".pyi"):
-            module = module._replace(path=None, stub=path)  # what stands there is the stub's
+            module = module._replace(path=None, stub=path)  # what is there is the stub's
         # The preferred one first and then the latest: `_best` keeps the first of equals.
         found = [self._bound(each, module, query) for each in [preferred(real), *real[::-1]]]
         return [each if certain else each._replace(is_certain=False) for each in found], for_types

@@ -44,7 +44,7 @@ class Signature(NamedTuple):
     Args:
         name: The last part of the callable's name.
         parameters: In order, without the receiver (``self`` or ``cls``).
-        path: The file in which it stands, relative to the root.
+        path: The file it is in, relative to the root.
         line: The line of it, from 1.
         receiver: The dropped first parameter of a method; None for a function.
     """

@@ -30,7 +30,7 @@ class Source:
 
     @cached_property
     def imports(self) -> dict[str, str]:
-        """What each imported name stands for, dotted; a relative import begins with dots."""
+        """What each imported name refers to, dotted; a relative import begins with dots."""
         return {
             each.name: each.dotted
             for node in all_nodes(self.tree)

@@ -20,7 +20,7 @@ from scaffold.templating.render import python_literal
 # Another field in the expression of one: `{n_heads}`.
 _LOCAL = re.compile(r"\{(\w+)\}")
 _MESSAGE_WIDTH = 85
-"""Longest piece of a message, which stands inside two levels of brackets."""
+"""Longest piece of a message, which is inside two levels of brackets."""
 
 _REFUSE = "_refuse_what_is_missing"
 # "args" would name every field, the others describe or check the config.
@@ -63,7 +63,7 @@ def all_fields(design: Json) -> list[Json]:
         name = str(field["name"])
         if name in STANDARD or name in made or re.search(rf"\b{name}\b", text):
             continue
-        # What serves only to compute another field stands in that field's expression.
+        # What serves only to compute another field is in that field's expression.
         found = spelled(str(field["expr"]))
         kept = [each for each in fields if each["name"] != name]
         fields = [{**each, "expr": _with(str(each["expr"]), name, found)} for each in kept]
@@ -71,7 +71,7 @@ def all_fields(design: Json) -> list[Json]:
 
 
 def _with(text: str, name: str, found: str) -> str:
-    """Return an expression in which another stands for a name in braces."""
+    """Return an expression in which another replaces a name in braces."""
     # As a whole argument of a call it needs no brackets of its own, elsewhere it may.
     text = re.sub(rf"([=(]|, )\{{{name}\}}(?=[,)])", lambda match: match[1] + found, text)
     whole = found if re.fullmatch(r"[\w.]+", found) else f"({found})"
@@ -101,7 +101,7 @@ def _fields_text(design: Json, fields: Sequence[Json], source: Source) -> str:
         text = text.replace("decoder", "encoder") if design.get("encoder") else text
         line = _field_text(each, source)
         one = f"{line}  # {text}" if text else line
-        # A comment that is too long for the line stands above it.
+        # A comment that is too long for the line goes above it.
         rows += [one] if len(INDENT) + len(one) <= WIDTH else [f"# {text}", line]
     # Fields that no configuration gives: the trainer chooses them.
     is_critic, scores = "False  # Whether `score` replaces `output`.", "a critic gives each token"
@@ -197,7 +197,7 @@ def _refusals_text(refusals: Sequence[Json], model_type: str, names: ModelNames)
             body += ["    raise ConfigError(", *(f"        {piece}" for piece in pieces), "    )"]
     doc = (
         f"Refuses a config that asks for what {names.prefix} does not implement here.\n\n"
-        "Raises:\n    ConfigError: It says what the config asks for."
+        "Raises:\n    ConfigError: The config asks for what the model lacks."
     )
     return function_text(f"def {_REFUSE}(hf_config: Any) -> None", body, doc)
 

@@ -82,12 +82,12 @@ class ModuleBody:
 
 
 def maybe(text: str, guard: str, otherwise: str) -> str:
-    """Return a constructor call, or what stands in its place under a guard."""
+    """Return a constructor call, or what takes its place under a guard."""
     if guard == ALWAYS:
         return text
     return otherwise if guard == NEVER else f"{text} if {guard} else {otherwise}"
 
 
 def model_value(value: Any) -> str:
-    """Return a value as it stands in the methods of a model, which keeps its arguments."""
+    """Return a value as it is in the methods of a model, which keeps its arguments."""
     return value_text(value).replace("args.", "self.model_args.")

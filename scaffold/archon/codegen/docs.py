@@ -107,7 +107,7 @@ def field_docs(design: Json) -> dict[str, str]:
 
 
 def _by_layer(doc: str, design: Json, name: str) -> str:
-    """Return a description that says so where each layer has a value of its own."""
+    """Return a description that mentions it where each layer has a value of its own."""
     kinds = (str(each["type"]) for each in design["args"] if each["name"] == name)
     return f"By layer: {doc[:1].lower()}{doc[1:]}" if next(kinds, "").startswith("tuple") else doc
 

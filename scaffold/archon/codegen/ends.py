@@ -1,4 +1,4 @@
-"""What stands around the blocks: from tokens to the first one, and from the last one to logits."""
+"""What is around the blocks: from tokens to the first one, and from the last one to logits."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class _Token:
-    """One token, with the blank text that stands before it."""
+    """One token, with the blank text before it."""
 
     text: str
     gap: str
@@ -75,7 +75,7 @@ def _text(line: _Line) -> str:
 
 
 def _laid(line: _Line, indent: str, width: int, *, inside: bool) -> list[str]:
-    """Return a line, broken if it has to be; ``inside`` says that it stands inside brackets."""
+    """Return a line, broken if it has to be; ``inside`` is True inside brackets."""
     text = _text(line)
     if len(indent) + len(text) <= width:
         return [indent + text]
@@ -111,7 +111,7 @@ def _at_bracket(line: _Line, indent: str, width: int) -> list[str]:
 
 
 def _follows_value(line: _Line, index: int) -> bool:
-    """Return whether a bracket belongs to what stands before it: a call or an index."""
+    """Return whether a bracket belongs to what comes before it: a call or an index."""
     before = line[index - 1].text if index else ""
     return before in (*_CLOSE,) or (before.isidentifier() and not keyword.iskeyword(before))
 

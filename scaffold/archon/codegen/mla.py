@@ -35,7 +35,7 @@ class _LatentWriter(AttentionWriter):
         return f"self.{name} = nn.Linear({sizes}, bias={value_text(self.part.get(bias, False))})"
 
     def _queries(self) -> None:
-        """Write queries: from a latent state, straight from the input, or as the rank says."""
+        """Write queries: from a latent state, straight from the input, or by the rank."""
         part, body = self.part, self.body
         width = product(part["n_heads"], part["head_dim"])
         plain = self._linear("wq", f"args.dim, {width}", "q_bias")

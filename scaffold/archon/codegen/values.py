@@ -27,7 +27,7 @@ _LONG_TUPLE = 48
 
 
 def value_text(value: Any) -> str:
-    """Return a value as it stands where ``args`` and ``layer_id`` are at hand."""
+    """Return a value as it is where ``args`` and ``layer_id`` are at hand."""
     if not isinstance(value, Mapping):
         return literal(value)
     value = cast("Json", value)

@@ -57,7 +57,7 @@ class TrinitySetting(TextSetting):
         }
 
     def _reward(self, name: str) -> type[Any]:
-        """Return a reward class that says what a judge of that name says."""
+        """Return a reward class that answers as a judge of that name does."""
         judge = getattr(probe_rewards, name)
 
         class Reward(self.package.RewardFn):

@@ -1,4 +1,4 @@
-"""The comments around generated text, and what stands between them: text in, blocks out.
+"""The comments around generated text, and what is between them: text in, blocks out.
 
 A block is ``<!-- scaffold:begin KIND words key=value -->``, its text and ``<!-- scaffold:end -->``,
 each comment alone on its line. What is quoted inside a fence is no block.
@@ -25,20 +25,20 @@ _OPTION = lazy_re(r"(?P<name>[a-z_]+)=(?P<value>.*)", re.DOTALL)
 
 
 class BlockError(ValueError):
-    """A block asks for what is not there, or in the wrong way; the message says which."""
+    """A block asks for what is not there, or in the wrong way; the message names it."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One generated block as it stands in a document.
+    """One generated block as it is in a document.
 
     Args:
-        kind: One of KINDS, or what stands there in its place.
+        kind: One of KINDS, or what is there in its place.
         words: What follows the kind, in order.
         options: What is given as ``key=value``.
         line: The line of the opening comment, from 1.
         end_line: The line of the closing one; the last line of what is not closed.
-        body: What stands between them, without their indentation.
+        body: What is between them, without their indentation.
         indent: The indentation of the opening comment.
         problem: What is wrong with the comments, or "".
     """

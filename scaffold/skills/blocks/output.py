@@ -1,4 +1,4 @@
-"""Blocks of the kind ``output``: what a command printed, and a hash that tells when it is stale.
+"""Blocks of the kind ``output``: what a command printed, and a hash that shows when it is stale.
 
 The hash covers the command, every file that it reads as far as the block names them, and the text
 that is stored. So whoever executes nothing can tell whether all of them are still as they were.

@@ -1,4 +1,4 @@
-"""What a repository's pyproject.toml says about its skills, under ``[tool.scaffold.skills]``."""
+"""What a repository's pyproject.toml sets for its skills, under ``[tool.scaffold.skills]``."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a repository says about its skills.
+    """What a repository sets for its skills.
 
     Args:
-        is_there: Whether the repository says anything.
+        is_there: Whether the repository sets anything.
         commands: Whether OpenCode gets a file for the slash command of each skill. Typed in full,
             the name of a skill is one without; its list of commands leaves skills out.
         run: Command lines, each of which allows all that begin with its words.

@@ -48,7 +48,7 @@ class Sources:
         self._sources = analysis.Sources(files)
 
     def node(self, dotted: str) -> tuple[Source, ast.stmt | ast.Module]:
-        """Return the statement that a dotted name stands for, with its module.
+        """Return the statement that a dotted name refers to, with its module.
 
         Args:
             dotted: The name; a colon may stand before the last part.
@@ -180,8 +180,8 @@ def registry_text(block: Block, sources: Sources) -> str:
     value = getattr(node, "value", None)
     rows: list[list[str]] = []
     for name, entry in _entries(dotted, value):
-        path, says = _place(entry, module, sources)
-        rows.append([f"`{name}`", f"`{path}`" if path else "", says])
+        path, summary = _place(entry, module, sources)
+        rows.append([f"`{name}`", f"`{path}`" if path else "", summary])
     return table(["name", "file", "what it is"], rows)
 
 
@@ -202,7 +202,7 @@ def _name(key: ast.expr) -> str:
 
 
 def _place(entry: ast.expr, module: Source, sources: Sources) -> tuple[str, str]:
-    """Return the file of an entry and what it says of itself; "" for what is not known."""
+    """Return the file of an entry and its description of itself; "" for what is not known."""
     for look in _readings(entry, module, sources):
         try:
             found, node = look()

@@ -29,11 +29,11 @@ LANGUAGES = {"json": "json", "md": "markdown", "py": "python", "toml": "toml", "
 def template_text(block: Block, root: Path) -> str:
     """Return ``template KIND/STYLE NAME [file=ROLE_OR_PATH] [package=P] [answer=value]``, fenced.
 
-    The file is the unit's own unless `file` says otherwise ("test"). It is the one of a project
+    The file is the unit's own unless `file` names another one ("test"). It is the one of a project
     that `scaffold new` made, of this package; with ``package=.`` that of this repository.
 
     Raises:
-        BlockError: The block says too little, or too much.
+        BlockError: The block gives too little, or too much.
         ScaffoldError: There is no such template, or an answer does not suit it.
     """
     if len(block.words) != 2 or "/" not in block.words[0]:

@@ -1,6 +1,6 @@
 """Inline comments that allow a rule: ``<!-- scaffold: allow RULE reason -->``.
 
-One counts for the line it stands on, and alone on a line for the block that follows it.
+One counts for the line it is on, and alone on a line for the block that follows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Allowance:
     Args:
         rule: The rule that it names.
         reason: Why, in its author's words.
-        line: Where it stands.
+        line: Where it is.
         last: The last line that it counts for.
     """
 

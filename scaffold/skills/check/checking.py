@@ -71,7 +71,7 @@ class Outcome:
 def states_of(rows: Iterable[Judged], path: str) -> Counter[str]:
     """Return how many references of a document are true, false and undecided.
 
-    What is refuted and not asserted, as a file that the text says is gone, is undecided.
+    What is refuted and not asserted, as a file that the text calls removed, is undecided.
     """
     return Counter(
         "true" if each.verdict.reason in HELD else "false" if decide(each, path) else "undecided"

@@ -103,9 +103,9 @@ class ReportWish(NamedTuple):
 
     Args:
         start: The folder it was started in, absolute.
-        path: The repository, or a part of it; None stands for the folder.
+        path: The repository, or a part of it; None means the folder.
         form: "html" or "markdown".
-        output: Where it is written; None stands for `skills-report` with the form's ending.
+        output: Where it is written; None means `skills-report` with the form's ending.
         dry_run: Whether nothing is written.
         cache: Whether what earlier checks found is used.
     """
@@ -119,7 +119,7 @@ class ReportWish(NamedTuple):
 
 
 def report_skills(wish: ReportWish) -> Report:
-    """Write a page of what the guidance of a repository says that is not so.
+    """Write a page of the claims in a repository's guidance that are false.
 
     Raises:
         RequestError: There is no such path, the file cannot be written, or settings are wrong.

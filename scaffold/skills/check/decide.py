@@ -42,7 +42,7 @@ def decide(judged: Judged, path: str) -> Finding | None:
 
     Args:
         judged: The reference with its verdict, the history asked.
-        path: The document it stands in.
+        path: The document it is in.
     """
     reference, verdict = judged.reference, judged.verdict
     row = TABLE.get(verdict.reason)

@@ -29,7 +29,7 @@ _MAKES = (
 )
 _ELSEWHERE = r"your|their|upstream|external|another|elsewhere|users?'s?"
 _TEMPLATE = r"e\.g|examples?|such as|like|suppose|hypothetical\w*|placeholder|similar|imagine"
-# What leaves open whether a thing is there, and says nothing of one that was.
+# What leaves open whether a thing is there, and is no evidence of one that was.
 _OPEN = lazy_re(
     r"\b(?:if|when|would|might|may|could|optional\w*|planned|future|template)\b",
     re.IGNORECASE,
@@ -43,7 +43,7 @@ _GROUPS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
 _AGAINST = lazy_re(rf"\b(?:{_DENIES})\b|n't\b|[❌✗✘🚫]", re.IGNORECASE)
 # What sends the reader to a thing, whatever the page around it is about.
 _SENT = lazy_re(r"\b(?:see|existing|read|refer(?:s|ring)? to)\b[^.;`]{0,60}$", re.IGNORECASE)
-# What a sentence says of the thing behind it: "x is gone", "x (generated)".
+# What a sentence states of the thing before it: "x is gone", "x (generated)".
 _BEHIND: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (
         "denies",
@@ -78,7 +78,7 @@ _BEHIND: tuple[tuple[Intent, re.Pattern[str]], ...] = (
         ),
     ),
 )
-# A cell that says what became of the first one of its row: "| `rloo_k` | renamed to ... |".
+# A cell with what became of the first one of its row: "| `rloo_k` | renamed to ... |".
 _CELL = lazy_re(
     r"\W*(?:now )?(?:removed|deleted|renamed|dropped|deprecated|replaced)\b", re.IGNORECASE
 )

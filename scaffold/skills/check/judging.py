@@ -61,7 +61,7 @@ def _judged(reference: Reference, verdict: Verdict) -> Judged:
 
 
 def _names(reference: Reference, right: str) -> bool:
-    """Return whether what would be right stands beside a reference, in the same paragraph."""
+    """Return whether what would be right is beside a reference, in the same paragraph."""
     span = reference.span
     if span is None:
         return False

@@ -35,7 +35,7 @@ class Task(NamedTuple):
     Args:
         document: The document.
         across: What was found in it beside the others.
-        is_copy: Whether it says what another one says, and counts there.
+        is_copy: Whether it has the content of another one, and counts there.
     """
 
     document: Document
@@ -198,7 +198,7 @@ def document_key(task: Task) -> str:
 
 
 def stamps(files: Files, paths: Iterable[str]) -> dict[str, list[int]]:
-    """Return what tells of files that they have changed: their size, time and mode."""
+    """Return what shows that files have changed: their size, time and mode."""
     return {path: _stamp(files, path) for path in paths}
 
 

@@ -29,7 +29,7 @@ def check_pack(documents: Sequence[Document], files: Files) -> Iterator[Finding]
 
 
 def copies(documents: Sequence[Document]) -> set[str]:
-    """Return the paths of documents whose body stands in another root too, and count there."""
+    """Return the paths of documents whose body is in another root too, and count there."""
     bodies: dict[tuple[str, str], str] = {}
     found: set[str] = set()
     for document in documents:  # sources come first
@@ -70,7 +70,7 @@ def _copies(skills: Sequence[Document]) -> Iterator[Finding]:
 
 
 def _place(document: Document) -> str:
-    """Return where a document stands in its root of skills: the same for all its copies."""
+    """Return where a document is in its root of skills: the same for all its copies."""
     root = document.folder.rpartition("/")[0]
     return document.path.removeprefix(f"{root}/" if root else "")
 

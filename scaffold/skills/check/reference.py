@@ -57,8 +57,8 @@ class Reference(NamedTuple):
         line: Where they stand, from 1.
         column: The first character, from 1.
         data: What its finder knows beyond the words, for its resolver.
-        block: The block it stands in, where that is code.
-        span: The inline code or link it is, where it stands in running text.
+        block: The block it is in, where that is code.
+        span: The inline code or link it is, where it is in running text.
     """
 
     kind: str
@@ -108,7 +108,7 @@ class Asked(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the repository says of a reference.
+    """What the repository shows of a reference.
 
     Args:
         reason: Its class.
@@ -158,10 +158,10 @@ class Judged(NamedTuple):
 
     Args:
         reference: The reference.
-        verdict: What the repository says.
+        verdict: What the repository shows of it.
         near: What its own clause does with it.
         wide: What its sentence, its list or its heading does with it.
-        group: The list, table or block it stands in: those of one group are neighbours.
+        group: The list, table or block it is in: those of one group are neighbours.
     """
 
     reference: Reference

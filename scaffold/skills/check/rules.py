@@ -102,7 +102,7 @@ RULES: dict[str, Rule] = {
         "Clients cut or drop longer ones from the list that agents choose by.",
     ),
     "description-missing": Rule(
-        "A skill has a description that says what it does and when to use it.",
+        "A skill has a description of what it does and when to use it.",
         "The description is all that an agent sees before it chooses a skill.",
     ),
     "fence-unclosed": Rule(
@@ -146,7 +146,7 @@ RULES: dict[str, Rule] = {
         "warning",
     ),
     "line-number": Rule(
-        "Lines that a text gives for a file contain what it says is there.",
+        "Lines that a text gives for a file contain what it claims is there.",
         "Line numbers move with every edit; the agent reads the wrong place.",
     ),
     "link-anchor": Rule(

@@ -37,7 +37,7 @@ _NEAR = 2  # lines that moved by no more are nearly where they are said to be
 _LONG = 5
 _HOLDS = "holds the word"
 _GENERAL = frozenset({"path-case", "path-missing", "symbol-missing"})
-"""Rules that give way to one that says more of the same line."""
+"""Rules that give way to a more specific one on the same line."""
 
 
 class Share(NamedTuple):
@@ -81,7 +81,7 @@ def settle(
     asked = [each.verdict.asked for every in rows.values() for each in every if _is_open(each)]
     names = {each.name for each in asked if each and each.name}
     bare = {each.name for each in asked if each and each.name and each.is_bare}
-    # The name of a file that programs make stands in their code.
+    # The name of a file that programs make is in their code.
     made = {each.file for each in asked if each and each.file and not is_code(each.file)}
     held = files_with(bare | made, repository.files, documents.keys())
     projects = [each.name for each in repository.programs.projects.all] if bare else []
@@ -158,7 +158,7 @@ class _Gone(NamedTuple):
         paths: The removals of paths, by the path.
         names: Those of definitions, by the name.
         files: Those of files that are named without their folders.
-        near: The one name that each bare name most likely stands for.
+        near: The one name that each bare name is most likely meant as.
         held: A file that holds each bare name.
         scripts: The same for names that were removed elsewhere: scripts of clients hold them.
         own: The names of the repository's projects, in small letters.
@@ -450,7 +450,7 @@ def _names_by_group(rows: Iterable[Judged]) -> dict[int, tuple[int, int]]:
 
 
 def _told_once(rows: Iterable[Judged]) -> Iterator[Judged]:
-    """Yield the references; of two on a line about one thing, the one that says more is refuted."""
+    """Yield the references; of two on a line about one thing, the more specific one is refuted."""
     every = list(rows)
     special: dict[tuple[int, str], str] = {}
     for each in every:

@@ -26,7 +26,7 @@ def work_through(
         tasks: What is to be done.
         work: Does one of them, and gives plain data: numbers, texts, lists, dicts.
         files: The files that other processes read count as read here.
-        num_cores: How many processes work at most; 0 stands for one on each core.
+        num_cores: How many processes work at most; 0 means one on each core.
     """
     count = min(num_cores or _num_cores(), len(tasks) // WORTHWHILE)
     # A copy of a process with threads has their locks and not the threads that open them.

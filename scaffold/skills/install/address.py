@@ -115,7 +115,7 @@ def with_revision(source: Source, revision: str) -> Source:
 
 
 def _folder(text: str, here: Path) -> Path | None:
-    """Return the folder that a text names, or None where none stands there."""
+    """Return the folder that a text names, or None where there is none."""
     try:
         folder = Path(os.path.abspath(here / Path(text).expanduser()))
         return folder if text and folder.is_dir() else None

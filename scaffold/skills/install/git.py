@@ -97,7 +97,7 @@ def resolve(folder: Path, revision: str) -> str:
 
 
 def head_files(folder: Path) -> tuple[str, dict[str, Blob]]:
-    """Return the commit that a folder's repository stands at and the files of the folder in it.
+    """Return the commit that a folder's repository is at and the files of the folder in it.
 
     Both are empty where there is no repository, no commit or no git.
     """

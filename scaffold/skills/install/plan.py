@@ -1,4 +1,4 @@
-"""What installing, renewing or removing one skill comes to: changes, and what stands against it."""
+"""What installing, renewing or removing one skill comes to: changes, and what is in its way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Literal["intact", "edited", "missing", "added"]
 
 
 class Found(NamedTuple):
-    """What stands at a place: bytes and run bit, no plain file, or nothing (``data`` None)."""
+    """What is at a place: bytes and run bit, no plain file, or nothing (``data`` None)."""
 
     data: bytes | None
     executable: bool = False
@@ -34,7 +34,7 @@ class FilePlan:
     Args:
         kept: Files that a person edited or deleted and that stay so; the source has them unchanged.
         conflicts: Files that a person edited and that are to become something else.
-        blocked: Places of files where no plain file stands, and no option removes what does.
+        blocked: Places of files where something else is that no option removes.
         lost: Edited files that are given up because somebody said so.
     """
 
@@ -91,7 +91,7 @@ def plan_files(
 
 
 def find(target: Path, path: str) -> Found:
-    """Return what stands at a path.
+    """Return what is at a path.
 
     Raises:
         ScaffoldError: It cannot be read.

@@ -95,7 +95,7 @@ class Options:
         dry_run: Whether nothing is written.
         agreed: Whether what skills bring is agreed to beforehand.
         ask: Shows a text and asks for consent; None where nobody can be asked.
-        log: Tells a line before anything is written.
+        log: Takes a line before anything is written.
     """
 
     target: Path
@@ -124,14 +124,14 @@ class SkillPlan:
 
 
 Planner = Callable[[Mapping[str, LockedSkill]], Sequence[SkillPlan]]
-"""Plans on what the lock file says at that moment."""
+"""Plans from the content of the lock file at that moment."""
 
 
 def carry_out(plan: Planner, options: Options) -> Report:
     """Plan, list what skills bring, ask where that is due, and write all or nothing.
 
     Raises:
-        ScaffoldError: Somebody does not agree, or an edited file stands against it.
+        ScaffoldError: Somebody does not agree, or an edited file is in the way.
     """
     report = Report(COMMAND, target_of(options), dry_run=options.dry_run)
     root = options.target

@@ -49,7 +49,7 @@ class Opened:
     Args:
         commit: The commit that they were read from; "" for a folder.
         version: The version of the tool for its own pack, else "".
-        head: For a folder: the commit its repository stands at, with the files in it.
+        head: For a folder: the commit its repository is at, with the files in it.
     """
 
     source: Source
@@ -88,7 +88,7 @@ def open_source(source: Source, scratch: Path) -> Opened:
 def find_skills(opened: Opened) -> dict[str, list[str]]:
     """Return the folders of the skills in a source by their last part, the likelier ones first.
 
-    A skill below another one is a part of it. Where one stands in several places that clients read,
+    A skill below another one is a part of it. Where one is in several places that clients read,
     that which people edit is taken.
     """
     folders = sorted(

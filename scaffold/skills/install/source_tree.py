@@ -238,7 +238,7 @@ def _harm(path: str) -> str:
 
 
 def _resolved(tree: Tree, folder: str, path: str, entries: Mapping[str, Entry]) -> Entry:
-    """Return the file that a path stands for, following links inside the skill by their text."""
+    """Return the file that a path leads to, following links inside the skill by their text."""
     at = path
     # A link may lead to a link; the bound ends circles.
     for _ in range(_MAX_LINKS):

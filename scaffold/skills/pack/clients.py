@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scaffold.skills.blocks.settings import Plugin, Settings
 
 COMMAND = """\
-Load the skill `{name}` with the skill tool and do what it says.
+Load the skill `{name}` with the skill tool and follow it.
 
 What was asked for: $ARGUMENTS
 """
@@ -153,7 +153,7 @@ def for_claude(data: bytes, where: str) -> bytes:
 
 
 def client_keys(fields: Mapping[str, Any], client: str) -> dict[str, object]:
-    """Return what ``metadata.CLIENT-*`` says to one client, without the prefix."""
+    """Return what ``metadata.CLIENT-*`` has for one client, without the prefix."""
     metadata = fields.get("metadata")
     if not isinstance(metadata, dict):
         return {}

@@ -11,7 +11,7 @@ from scaffold.skills.blocks.settings import CLIENTS
 from scaffold.skills.pack.sources import Pack, Skill, read_what_can_be
 
 CLAUDE_MAX_CHARACTERS = 1536
-"""Source: Claude Code cuts what its list says of a skill after so many characters."""
+"""Source: Claude Code cuts a skill's entry in its list after so many characters."""
 
 BUDGETS = {"claude": 0.01, "codex": 0.02}
 """Source: the part of the context that Claude Code and Codex give to their lists of skills."""

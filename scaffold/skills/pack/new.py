@@ -17,7 +17,7 @@ MAX_NAME = 64
 """Source: the Agent Skills specification; a name has lower-case letters, digits and dashes."""
 
 MAX_DESCRIPTION = 200
-"""Clients cut longer lists, so a description says what and when in as much."""
+"""Clients cut longer lists, so a description has what and when in as much."""
 
 SKILL = """\
 ---

@@ -1,4 +1,4 @@
-"""What sync is to write: what is rendered against what stands, and against what it wrote last.
+"""What sync is to write: what is rendered against what is there, and against what it wrote last.
 
 Its record has one row per rendered file, in the form that ``sha256sum --check`` reads. A rendered
 file is a person's once it differs from its row. Two branches may both have rendered: every row of a
@@ -84,8 +84,8 @@ class SyncPlan:
 
     Args:
         changes: What to write, the record last.
-        edited: Rendered files that a person changed, with what stands there now.
-        stray: Files beside rendered ones that nothing stands behind.
+        edited: Rendered files that a person changed, with what is there now.
+        stray: Files beside rendered ones that have no source.
         linked: Rendered paths that a link leads back to the source.
         count: How many files are rendered.
     """
@@ -103,7 +103,7 @@ def plan_sync(
     modes: Mapping[str, bool],
     overwrite: frozenset[str] = frozenset(),
 ) -> SyncPlan:
-    """Compare what is rendered with what stands.
+    """Compare what is rendered with what is there.
 
     Args:
         rendered: Every rendered file by path.
@@ -184,7 +184,7 @@ def _record(
 def _stray(
     files: Files, rendered: Mapping[str, bytes], recorded: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    """Return files in rendered skills that no source stands behind and sync did not write.
+    """Return files in rendered skills that have no source and sync did not write.
 
     What git ignores, such as what a desktop leaves in every folder, is nobody's.
     """
@@ -233,7 +233,7 @@ def _read(root: Path, path: str) -> bytes | None:
         if place.exists() and not place.is_file():
             raise ConflictError(f"{path} cannot be read: it is not a file", code="file_exists")
         return place.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):  # writing tells what stands in the way
+    except (FileNotFoundError, NotADirectoryError):  # writing reports what is in the way
         return None
     except OSError as error:
         raise ConflictError(

@@ -162,8 +162,8 @@ def _updated(block: Block, repository: Repository, where: str, may_run: bool) ->
 
 
 def _text(files: Files, path: str) -> str | None:
-    """Return a document as it stands, its line ends too; None for what is no text."""
+    """Return a document as it is, its line ends too; None for what is no text."""
     try:
         return read_bytes(files.root / path, path).decode("utf-8")
     except (ScaffoldError, UnicodeDecodeError):
-        return None  # of a SKILL.md or a subagent whoever reads the pack tells why
+        return None  # of a SKILL.md or a subagent whoever reads the pack gives the reason

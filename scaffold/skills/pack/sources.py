@@ -25,7 +25,7 @@ class Document:
 
     Args:
         name: The skill's folder, or the subagent's file without its ending.
-        front: What stands at its top.
+        front: What is at its top.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Skill(Document):
     """One skill: its SKILL.md and every other file of its folder.
 
     Args:
-        others: The other files: path below the skill's folder to where it stands.
+        others: The other files: path below the skill's folder to its place.
     """
 
     others: dict[str, Path]
@@ -65,7 +65,7 @@ class Pack:
     Args:
         skills: By name, sorted.
         agents: By name, sorted.
-        warnings: What stands there and is no part of the pack.
+        warnings: What is there and is no part of the pack.
     """
 
     skills: tuple[Skill, ...]
@@ -147,7 +147,7 @@ def read_what_can_be(
 
 
 def documents_of(files: Files) -> list[str]:
-    """Return every Markdown file of the pack: skills, what stands beside them, subagents.
+    """Return every Markdown file of the pack: skills, what is beside them, subagents.
 
     Raises:
         ScaffoldError: A link leads out of the repository.
@@ -162,7 +162,7 @@ def documents_of(files: Files) -> list[str]:
 
 
 def inner_place(root: Path, path: str) -> Path:
-    """Return where a file really stands.
+    """Return where a file really is.
 
     Raises:
         ScaffoldError: A link leads out of the repository, or to itself.
@@ -252,9 +252,9 @@ def _skill(root: Path, name: str, inside: dict[str, Path], updated: dict[str, by
     path = f"{SKILLS}/{name}/SKILL.md"
     place = inner_place(root, inside["SKILL.md"].relative_to(root).as_posix())
     document = _document(name, path, place, updated)
-    others = {below: stands for below, stands in inside.items() if below != "SKILL.md"}
-    for below, stands in others.items():
-        if inner_place(root, stands.relative_to(root).as_posix()).is_dir():
+    others = {below: place for below, place in inside.items() if below != "SKILL.md"}
+    for below, place in others.items():
+        if inner_place(root, place.relative_to(root).as_posix()).is_dir():
             raise _unsound(
                 f"{SKILLS}/{name}/{below} is a link to a folder",
                 "a client may copy the skill without what the link leads to: put the files in its "

@@ -47,7 +47,7 @@ class InitOptions:
         kind: What the kind is to be called, or "" to find a name.
         agreed: Whether the draft is agreed to beforehand.
         ask: Shows a draft and asks for consent; None where nobody can be asked.
-        importer: Makes what imports modules in a copy of a target of these files, and says with
+        importer: Makes what imports modules in a copy of a target of these files, and reports with
             which interpreter; None to import nothing.
     """
 
@@ -138,7 +138,7 @@ def _learned(
 
 
 def find_root(options: Options) -> Path:
-    """Return the folder that is to become a target: what ``--target`` says, or one upwards.
+    """Return the folder that is to become a target: the value of ``--target``, or one upwards.
 
     Raises:
         TargetError: ``--target`` is no folder.

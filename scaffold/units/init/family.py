@@ -351,7 +351,7 @@ def _without_lists(
 ) -> dict[str, Unit]:
     """Return the units without modules that import most of them: those are where units are listed.
 
-    A command line's module stands beside its commands, as a package's ``base`` does.
+    A command line's module is beside its commands, as a package's ``base`` does.
     """
 
     def lists(each: Unit) -> bool:

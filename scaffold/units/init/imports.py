@@ -25,7 +25,7 @@ class Imported:
 
     Args:
         works: The modules that can be imported.
-        failed: Module to what its import says.
+        failed: Module to the error of its import.
         missing: The packages that are not installed here.
         unknown: The modules of which nothing is known, since those of existing units fail too.
         namesake: A unit that exists, where units import packages called like themselves.
@@ -68,7 +68,7 @@ def import_probe(
         try:
             changed[entry.file] = shapes.add_entry(data, entry).data
         except ScaffoldError:
-            continue  # two lines of one unit may exclude each other; the plan says so
+            continue  # two lines of one unit may exclude each other; the plan reports it
     roots = import_roots([*files, *changed])
     sources = {
         file.common: module_of(made.path, roots)

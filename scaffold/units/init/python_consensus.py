@@ -58,7 +58,7 @@ def find_consensus(own: Source, others: Sequence[Source], why: str) -> Consensus
     Args:
         own: The unit's file.
         others: Its counterparts.
-        why: What the comment at an author's place says.
+        why: The text of the comment at an author's place.
     """
     if not others:
         return Consensus()
@@ -451,7 +451,7 @@ class _Merge:
         before: ast.AST | None = None,
         is_tuple: bool = False,
     ) -> bool:
-        """Leave out what stands between commas and is not most units'; return whether any stays."""
+        """Leave out what is between commas and is not most units'; return whether any stays."""
         stays = [
             is_most(len(given) if by_presence else self.votes(node, given), count)
             for node, given in rows
@@ -471,7 +471,7 @@ class _Merge:
         before: ast.AST | None = None,
         is_tuple: bool = False,
     ) -> None:
-        """Cut what stands between commas; ``before`` is what stands in front of all of them."""
+        """Cut what is between commas; ``before`` is what comes before all of them."""
         spans = [self.own.span(node) for node in nodes]
         last = max((n for n, is_kept in enumerate(stays) if is_kept), default=-1)
         for place in (n for n, is_kept in enumerate(stays) if not is_kept and n < last):

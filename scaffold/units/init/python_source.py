@@ -19,7 +19,7 @@ _HEADER = re.compile(r"\A(?:#![^\n]*\n)?\s*((?:#[^\n]*(?:\n|\Z))*)")
 
 
 class Cut(NamedTuple):
-    """A part of a text that is left out, and what stands there instead.
+    """A part of a text that is left out, and what is there instead.
 
     ``is_own`` means that the instead is of the unit's text, in which its name has to be found.
     """
@@ -75,7 +75,7 @@ class Source:
 
     @cached_property
     def header(self) -> tuple[int, int]:
-        """Where the comment on top of the file stands, behind a line for the system."""
+        """Where the comment on top of the file is, after a line for the system."""
         found = _HEADER.match(self.text)
         return found.span(1) if found else (0, 0)
 
@@ -104,11 +104,11 @@ class Source:
         return start + len(self.text[start:].encode()[:column].decode("utf-8", "ignore"))
 
     def span(self, node: Any) -> tuple[int, int]:
-        """Return where a statement or an expression stands, decorators included."""
+        """Return where a statement or an expression is, decorators included."""
         marks = getattr(node, "decorator_list", [])
         first = min([node, *marks], key=lambda each: each.lineno)
         start = self.offset(first.lineno, first.col_offset)
-        # The sign of a decorator stands before its expression.
+        # The sign of a decorator comes before its expression.
         start = self.text.rfind("@", 0, start) if marks and first is not node else start
         return start, self.offset(node.end_lineno, node.end_col_offset)
 
@@ -121,7 +121,7 @@ class Source:
         return canon(self.name.pieces(node) if isinstance(node, str) else self.pieces_of(node))
 
     def indent(self, node: ast.AST) -> str:
-        """Return what stands in front of a statement on its line."""
+        """Return what comes before a statement on its line."""
         start = self.span(node)[0]
         return self.text[self.line_start(start) : start]
 

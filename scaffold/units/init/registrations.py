@@ -195,8 +195,8 @@ class _Python:
         is_inner = isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.Call)
         if self.names(key) or (self.names(value) and not is_inner):
             known, code = self._part(key, "key")
-            stands, more = self._part(value, "value")
-            yield _entry(self.path, address, "dict", known, stands, (*code, *more))
+            text, more = self._part(value, "value")
+            yield _entry(self.path, address, "dict", known, text, (*code, *more))
         elif is_inner:
             yield from self._literal(value, f"{address}[{self.source(key)}]")
 

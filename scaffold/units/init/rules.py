@@ -40,7 +40,7 @@ MAX_LINE = 200
 """How long a line may be that a person is told to add its like of."""
 
 _KEYED = ("dict", "import")
-"""The shapes whose key may be a question, as their value tells whose they are."""
+"""The shapes whose key may be a question, as their value shows whose they are."""
 
 _BESIDE = ("dict", "list", "import")
 """The shapes in which a new entry joins the block of one that is there."""
@@ -76,7 +76,7 @@ class Rule:
         entry: The line with variables for the name.
         found: The line itself.
         unit: The unit that it was learned from.
-        line: Where that stands in the file, from 1.
+        line: Where that is in the file, from 1.
         count: How many units have it.
         question: What is asked for its value, if anything.
     """
@@ -146,7 +146,7 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
 def _names_all(text: str, family: Family, files: Mapping[str, bytes]) -> bool:
     """Return whether a file names most modules of the repository, as a report on all of them does.
 
-    It says nothing of the units then, and is written by a tool.
+    It is no evidence of the units then, and is written by a tool.
     """
     if family.unit.home not in text:
         return False
@@ -207,7 +207,7 @@ def _groups(entries: Mapping[str, Sequence[Entry]], family: Family) -> list[dict
             if entry.shape == "import":
                 known += f" < {value}"
             elif "\0" not in known:
-                # Known by another thing than its name: it is the unit's by what it stands for.
+                # Known by another thing than its name: it is the unit's by its value.
                 if "\0" not in value or entry.shape not in _KEYED:
                     continue
                 known = f" < {value}"
@@ -349,7 +349,7 @@ def _with_definitions(
 ) -> list[Rule]:
     """Leave out imports of names that nobody would define, and the lines that use these.
 
-    Such a name stands in a module that all units share: its definition is a person's, and until
+    Such a name is in a module that all units share: its definition is a person's, and until
     it is there, the import would break whatever imports the file.
 
     Args:

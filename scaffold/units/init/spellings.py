@@ -1,4 +1,4 @@
-"""Where a unit's name stands in text, and which variable of a template is meant there.
+"""Where a unit's name is in text, and which variable of a template is meant there.
 
 One word is spelled alike in several ways: ``heise`` is the key, the dashed and the plain words. The
 other units of the kind decide: where ``heise`` has ``aio_pika`` as its counterpart, it is the key.
@@ -18,10 +18,10 @@ from scaffold.target.target import key_names
 from scaffold.templating.names import fold
 
 CLASS_NAME = "class_name"
-"""The answer that says what a unit's class is called where that has nothing to do with its name."""
+"""The answer with the name of a unit's class where that has nothing to do with its name."""
 
 CLASS_PREFIX = "class_prefix"
-"""The answer that says how a name is written in class names, where no rule gives it: ``GRPO``."""
+"""The answer with the form of a name in class names, where no rule gives it: ``GRPO``."""
 
 NEAR = 80
 """How many characters around a name are looked at, where the other units decide nothing."""
@@ -58,7 +58,7 @@ Evidence = dict[int, list[Seen]]
 
 
 class Lexicon:
-    """What units have in one identifier, wherever it stands: it is spelled alike in all places."""
+    """What units have in one identifier, wherever it is: it is spelled alike in all places."""
 
     def __init__(self) -> None:
         self._seen: dict[str, dict[str, str]] = {}
@@ -208,7 +208,7 @@ def is_most(count: int, others: int) -> bool:
 
 
 class Slot(NamedTuple):
-    """A place of the name in a text, and the variable that stands for it."""
+    """A place of the name in a text, and the variable for it."""
 
     start: int
     end: int

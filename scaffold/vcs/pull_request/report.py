@@ -93,7 +93,7 @@ def _text(
         rows += [f"  {line}" for hunk in each.hunks for line in hunk.split("\n")]
     if outcome.done:
         rows += [*([""] if rows else []), *outcome.done]
-    # A text below which a refusal stands would hide it.
+    # A text above a refusal would hide it.
     elif not is_refused and outcome.title:
         rows += ["", outcome.title, "", outcome.body.rstrip("\n")]
         if is_rewrite and outcome.message:

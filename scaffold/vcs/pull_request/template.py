@@ -17,7 +17,7 @@ _FOLDERS = (".github", "", "docs")
 _HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<title>.*?)\s*#*\s*")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})\s*")
 _UNDERLINED = re.compile(r" {0,3}(?![-*+>#|`<])\S.*")
-# A line in bold: a title where no heading stands above it, else one inside of a section.
+# A line in bold: a title where no heading is above it, else one inside of a section.
 _BOLD = re.compile(r"\*\*(?P<title>[^*]+)\*\*:?\s*")
 # `- [ ] Bug fix`: a box that nobody has ticked.
 _BOX = re.compile(r"(?P<lead>\s*[-*+] \[) (?P<rest>\]\s+(?P<label>.*))")
@@ -52,7 +52,7 @@ _TITLES = {
     "breaking": "Breaking changes",
     "references": "References",
 }
-"""What stands above a part that no heading of a template asks for, in the order of the parts."""
+"""What is above a part that no heading of a template asks for, in the order of the parts."""
 
 SECTIONS: dict[str, re.Pattern[str]] = {
     "breaking": re.compile(r"breaking|compatib|migration", re.I),
@@ -170,9 +170,9 @@ def fill_template(
     """Return a template with what is known below its headings, its own lines kept.
 
     What no heading asks for follows the changes, and those the text above the first heading. A line
-    such as ``Fixes #(issue)`` names the issue of the branch, or goes. A quote that stands
-    first below a heading says what to write there, and goes where that is written; below other
-    headings it is for the author still. All go where the template says so.
+    such as ``Fixes #(issue)`` names the issue of the branch, or goes. A quote that is
+    first below a heading asks for a text there, and goes where that is written; below other
+    headings it is for the author still. All go where the template asks for that.
 
     Args:
         type_: The type of the change; boxes that name it are ticked.
@@ -223,7 +223,7 @@ def _without_gaps(text: str, references: Sequence[str]) -> str:
 
 
 def _without_quotes(lines: Sequence[str], *, is_all: bool) -> list[str]:
-    """Drop the quote that stands first below a heading, or all; ``> [!NOTE]`` is for readers."""
+    """Drop the quote that is first below a heading, or all; ``> [!NOTE]`` is for readers."""
     rows: list[str] = []
     is_quote = is_dropped = False
     for line, is_hidden in _lines("\n".join(lines)):
@@ -281,7 +281,7 @@ def _ticked(title: str, lines: list[str], type_: str, *, is_breaking: bool) -> l
     """
     boxes = [box for line in lines if (box := _BOX.fullmatch(line))] if _KIND.search(title) else []
     fits = [box for box in boxes if type_ in _types_of(box["label"])]
-    # Of a breaking fix "Bug fix (non-breaking change)" says what is wrong.
+    # Of a breaking fix "Bug fix (non-breaking change)" is wrong.
     fits = [box for box in fits if not (is_breaking and _NOT_BREAKING.search(box["label"]))]
     breaks = [box for box in boxes if is_breaking and _is_for_breaking(box["label"])]
     hits = {id(box) for each in (fits, breaks) if len(each) == 1 for box in each}

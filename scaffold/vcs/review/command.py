@@ -256,7 +256,7 @@ def _tests(analysis: Analysis) -> Iterator[str]:
     yield from _rest(analysis.untested)
     for each in analysis.deselected[:_MOST_ROWS]:
         count = f"{each.runs} of {_count(each.tests, 'test')} of {_code(each.path)}"
-        yield f"- pytest runs {count} unless -m says otherwise: addopts has {_code(each.markers)}"
+        yield f"- pytest runs {count} unless -m selects others: addopts has {_code(each.markers)}"
     yield from _rest(analysis.deselected)
 
 

@@ -110,7 +110,7 @@ def new_diagnostics(
     findings: list[Finding] = []
     end_like_ctrl_c()
     with tempfile.TemporaryDirectory(prefix="scaffold-review-") as scratch:
-        # A rule that the change itself turns on says as much of the lines that were there before.
+        # A rule that the change itself turns on holds as much of the lines that were there before.
         sides = [_write(Path(scratch) / name, each, new) for name, each in (("a", old), ("b", new))]
         back = {new_path: old_path for old_path, new_path in renamed.items()}
         before = [back.get(each, each) for each in asked]
@@ -278,7 +278,7 @@ def _ruff(program: str, root: Path, paths: Sequence[str]) -> list[Diagnostic]:
 
 def _selects(prefix: str, code: str) -> bool:
     rest = code.removeprefix(prefix)
-    # F is not FA, which is of another plugin; PL stands for PLC, PLE, PLR and PLW.
+    # F is not FA, which is of another plugin; PL means PLC, PLE, PLR and PLW.
     return prefix in ("", "ALL") or (rest != code and (prefix == "PL" or not rest[:1].isalpha()))
 
 

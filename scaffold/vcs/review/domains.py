@@ -136,7 +136,7 @@ def domains_of(
     found: dict[str, Domain] = {}
     # From the file's name outwards, then the definitions: nearer words are more exact.
     for text in (*reversed(parts), *names):
-        # Python's own name, of any package and of any class, says nothing.
+        # Python's own name, of any package and of any class, is no evidence.
         words = f" {' '.join(_words(text.replace('__init__', '')))} "
         for each in table:
             if any(f" {word} " in words for word in each.words):

@@ -273,7 +273,7 @@ class SourceView(Follower):
         return chain.called() if self._find(chain).kind == "class" else None
 
     def _value(self, node: ast.expr, scope: Scope) -> Chain | None:
-        # One line that sets `self.x` says more than that there is an `x`.
+        # One line that sets `self.x` shows more than that there is an `x`.
         made = self.set_on_self(node, scope) if isinstance(node, ast.Attribute) else None
         return made or super()._value(node, scope)
 

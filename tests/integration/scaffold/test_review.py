@@ -280,7 +280,7 @@ def test_tests_that_addopts_deselects_are_named(repository: Repository) -> None:
     ]
     argv = ["review", "--quick", "--target", str(repository.folder)]
     told = CliRunner().invoke(main, argv).output
-    assert "- pytest runs 1 of 2 tests of `tests/test_engine.py` unless -m says otherwise" in told
+    assert "- pytest runs 1 of 2 tests of `tests/test_engine.py` unless -m selects others" in told
 
 
 # --- pyright and ruff -----------------------------------------------------------------------------

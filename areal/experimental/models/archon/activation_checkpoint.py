@@ -70,7 +70,7 @@ def apply_ac(
     model_compile_enabled: bool = False,
     op_sac_save_list: set[Any] | None = None,
 ) -> None:
-    """Wrap the blocks of a model as the mode says.
+    """Wrap the blocks of a model by the mode.
 
     Args:
         model: Has ``layers``.

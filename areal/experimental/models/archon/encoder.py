@@ -93,7 +93,7 @@ def pool(h: Tensor, packing: Packing, pooling: str) -> Tensor:
 
     Args:
         h: Of all tokens.
-        packing: Says where sequences begin.
+        packing: Where sequences begin.
         pooling: "cls" for the state of the first token, "mean" for that of all.
 
     Raises:

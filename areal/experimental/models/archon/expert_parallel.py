@@ -26,7 +26,7 @@ from areal.experimental.models.archon.parallel.collectives import (
 from areal.experimental.models.archon.parallel.styles import Colwise, Rowwise
 
 _WIDTH = {"w1": Shard(1), "w2": Shard(2), "w3": Shard(1), "b1": Shard(1), "b3": Shard(1)}
-"""Where an expert's width stands in its tensors; its output bias has none."""
+"""Where an expert's width is in its tensors; its output bias has none."""
 
 
 class ExpertParallel(ParallelStyle):

@@ -43,7 +43,7 @@ _REGISTERED: dict[str, ModelSpec] = {}
 
 
 def register_model_spec(spec: ModelSpec) -> ModelSpec:
-    """Add a spec that stands in no table, such as that of a model outside of this package.
+    """Add a spec that is in no table, such as that of a model outside of this package.
 
     Raises:
         ValueError: One of its model types is taken by another spec.
@@ -56,7 +56,7 @@ def register_model_spec(spec: ModelSpec) -> ModelSpec:
             )
         if model_type in ARCHON_MODELS:
             raise ValueError(
-                f"model_type {model_type!r} stands in ARCHON_MODELS ({ARCHON_MODELS[model_type]}); "
+                f"model_type {model_type!r} is in ARCHON_MODELS ({ARCHON_MODELS[model_type]}); "
                 f"change that line instead of registering {spec.name!r}"
             )
     for model_type in spec.supported_model_types:

@@ -1,4 +1,4 @@
-"""What stands in an agent's place where an outside program is the agent."""
+"""What takes an agent's place where an outside program is the agent."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class AgentProxy:
         self._eval_gconfig = eval_gconfig or self._gconfig
         self._temperature = temperature
         is_known = config.mode == "online" or has_own_key
-        # The default stands in public, and only an outside program needs to know the key.
+        # The default is public, and only an outside program needs to know the key.
         self._admin_api_key = config.admin_api_key if is_known else secrets.token_hex(24)
         self._server = ProxyServer(
             self._make_recorder,
@@ -134,7 +134,7 @@ def check_agent_config(config: AgentConfig) -> None:
     """Refuse settings of agents that contradict each other or that there are not.
 
     Raises:
-        ConfigError: Says which.
+        ConfigError: Names the one.
     """
     where = "rollout.agent"
     if config.export_style == "concat" and config.chat_template_type != "concat":

@@ -55,7 +55,7 @@ class Session:
 class SessionTable:
     """Knows the sessions; used in the event loop of the server only.
 
-    A session of an outside program begins against a grant: whoever trains says how many it takes.
+    A session of an outside program begins against a grant: the trainer decides how many it takes.
 
     Args:
         make_recorder: For each session.
@@ -205,5 +205,5 @@ def session_ended() -> RequestError:
 
 
 def is_same_key(given: str, expected: str) -> bool:
-    """Compare two keys in a time that tells nothing about them."""
+    """Compare two keys in a time that reveals nothing about them."""
     return hmac.compare_digest(given.encode(), expected.encode())

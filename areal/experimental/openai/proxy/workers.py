@@ -101,7 +101,7 @@ def _prepare_process() -> None:
 
 def _end_with_parent(parent_pid: int) -> None:
     parent = multiprocessing.parent_process()
-    # A fork of the trainer may hold the pipe open that tells of its end.
+    # A fork of the trainer may hold the pipe open that signals its end.
     while parent is not None and parent.is_alive() and os.getppid() == parent_pid:
         parent.join(1.0)
     _kill_group(os.getpid())

@@ -86,7 +86,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
 
     @property
     def name_in_messages(self) -> str:
-        """The agent's name, which says more than this class's."""
+        """The agent's name, which is clearer than this class's."""
         return "online agent" if self.mode == "online" else type(self.agent).__name__
 
     async def arun_episode(
@@ -190,7 +190,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         }
 
     def _rewards(self, result: Any) -> list[tuple[str | None, float]]:
-        """Return rewards with the ids of their answers; None stands for the last one."""
+        """Return rewards with the ids of their answers; None means the last one."""
         rewards = list(result.items()) if isinstance(result, dict) else [(None, result)]
         # A whole number may be a reward of one answer, but not the whole result of an agent.
         kinds = (int, float) if isinstance(result, dict) else float

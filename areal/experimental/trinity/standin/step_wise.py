@@ -9,7 +9,7 @@ from areal.experimental.trinity.standin.workflows import Task, Workflow
 
 
 class _StepWise(Workflow):
-    """Takes steps until one says that it was the last, and collects what the model recorded.
+    """Takes steps until one reports that it was the last, and collects what the model recorded.
 
     Args:
         task: The row and its settings.

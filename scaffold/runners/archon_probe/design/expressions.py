@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ABSENT = "<absent>"
-"""Stands for an option of a part that an instance does not have."""
+"""The value of an option of a part that an instance does not have."""
 
 TOLERANCE = 5e-5
 """Relative, between a measured number and what an expression gives: fp32 through a few steps."""
@@ -489,7 +489,7 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
         if any(isinstance(v, (bool, int)) for row in rows for v in row) or any(not r for r in rows):
             simple += [f"bool({text}[i])", f"not {text}[i]", f"i in {text}", f"i not in {text}"]
     whole_numbers = fields.of(int)
-    # In a tiny model a period may be longer than all layers, so that only its name tells it.
+    # In a tiny model a period may be longer than all layers, so that only its name shows it.
     for period in (text for text in whole_numbers if text.endswith("_period")):
         offset = f"{period.removesuffix('_period')}_offset"
         if offset in fields.values:

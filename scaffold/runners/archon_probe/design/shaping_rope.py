@@ -70,7 +70,7 @@ def _plain_expression(a: Arguments, rows: list[list[Any]], parameters: Any) -> s
         for number, (case, _) in enumerate(a.measured):
             stated = getattr(case.config, "rope_parameters", None) or {}
             if stated.get("rope_type") == "proportional":
-                dims[number] = ABSENT  # all of a head, of which a share stands still
+                dims[number] = ABSENT  # all of a head, of which a share is left unrotated
         for number, (rope, stated) in enumerate(zip(first, expected, strict=True)):
             if rope == ABSENT or rope["dim"] <= stated + stated % 2:
                 continue

@@ -153,7 +153,7 @@ class _Mapping(dict[str, Any]):
 def stated_default(name: str, place: Place) -> Any:
     """Return what a file falls back to where a configuration lacks a field, if that is a literal.
 
-    None stands for no literal, too.
+    None means no literal, too.
     """
     return _defaults(place.file).get(name)
 

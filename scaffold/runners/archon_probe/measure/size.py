@@ -30,7 +30,7 @@ def check_size(config: Any, real: Any) -> None:
         with torch.device("meta"):
             model = build_model(config)
     except Exception:
-        return  # what keeps it from being built says so where it is built with values
+        return  # what keeps it from being built is reported where it is built with values
     parameters = dict(model.named_parameters())
     count = sum(parameter.numel() for parameter in parameters.values())
     if count <= MOST_PARAMETERS:

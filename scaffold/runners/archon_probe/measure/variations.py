@@ -341,7 +341,7 @@ def _copied(value: Any) -> Any:
 
 
 def _key(config: PretrainedConfig, without: str = "") -> str:
-    """Return what tells a config from others, apart from one field."""
+    """Return what distinguishes a config from others, apart from one field."""
     return str(sorted((k, str(v)) for k, v in config.to_dict().items() if k != without))
 
 

@@ -1,7 +1,7 @@
 """The parts of a Markdown text that can hold claims, with the lines and columns they stand at.
 
 markdown-it finds the blocks, as CommonMark and GitHub's tables have them; the spans inside a block
-are found here, since no parser tells their columns.
+are found here, since no parser gives their columns.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Block(NamedTuple):
     Args:
         kind: What it is.
         line: Its first line, from 1; for a fence the line after the opening one.
-        text: Its lines without the indentation of the list it stands in.
+        text: Its lines without the indentation of the list it is in.
         info: The language of a fence, or the column heading of a cell.
-        headings: The headings it stands under, the outermost first.
+        headings: The headings it is under, the outermost first.
         row: The cells of the same row of a table.
         lead: The text of the block before it, which often introduces a fence.
-        intros: What introduces the lists that it stands in, the outermost first; of a cell, too,
+        intros: What introduces the lists that it is in, the outermost first; of a cell, too,
             what introduces its table, and the titles of all columns.
         is_closed: Whether a fence ends before the text does.
         opens_item: Whether it is the first of a list item.
@@ -77,7 +77,7 @@ class Span(NamedTuple):
         text: The code without its ticks, or the destination.
         line: From 1.
         column: From 1.
-        block: Where it stands.
+        block: Where it is.
         before: The text of the block before it, at most NEAR characters.
         after: The text of the block behind it, at most NEAR characters.
     """
@@ -160,7 +160,7 @@ class _Reader:
         self._fenced: set[int] = set()
 
     def is_fenced(self, number: int) -> bool:
-        """Return whether a line of the text stands inside fenced code."""
+        """Return whether a line of the text is inside fenced code."""
         return number in self._fenced
 
     def read(self, tokens: list[Token]) -> None:

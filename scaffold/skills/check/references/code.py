@@ -28,7 +28,7 @@ _CODE = frozenset(
 )
 _GO = frozenset({"go", "golang"})
 _SCRIPTS = frozenset({"ts", "tsx", "typescript", "js", "jsx", "javascript"})
-# From a file beside it, or from the root that `@/` stands for; a package is not of here.
+# From a file beside it, or from the root, `@/`; a package is not of here.
 _SCRIPT = lazy_re(
     r"(?:^import\s+(?:type\s+)?(?:\w+\s*,\s*)?\{(?P<names>[^{}]*)\}\s*from|\bfrom|\bimport"
     r"|\brequire\(|\bmock\()\s*\(?[\"'](?P<path>(?:\.{1,2}/|@/)[^\"'\n]+)[\"']",

@@ -12,7 +12,7 @@ class Anchor(NamedTuple):
         path: The file as the text names it.
         line: The first line.
         end: The last line.
-        symbol: What the text says is there, or empty.
+        symbol: What the text claims is there, or empty.
         shown: The code that the text shows of it, or empty.
         around: What else its sentence names.
         is_rough: Whether the numbers are given as near ones.

@@ -29,7 +29,7 @@ _OWN = lazy_re(r"(?:^|[/_.])(?:My|Your|Foo|Bar|Some|Example|Dummy)(?=[A-Z][a-z])
 
 @lru_cache(maxsize=4096)  # each family of references asks it of the same words
 def is_placeholder(text: str) -> bool:
-    """Return whether a text has a part that stands for others: `<name>`, `{id}`, `*`, `NAME.py`."""
+    """Return whether a text has a placeholder: `<name>`, `{id}`, `*`, `NAME.py`."""
     return _PLACEHOLDER.search(text) is not None or _CAPITALS.search(text) is not None
 
 

@@ -49,9 +49,9 @@ class Source:
     """One block of Python.
 
     Args:
-        block: Where it stands.
+        block: Where it is.
         tree: Its syntax, as far as it can be parsed; None where nothing of it can.
-        problem: What Python says of a block that is otherwise whole, or empty.
+        problem: Python's error for a block that is otherwise whole, or empty.
         problem_line: Where, in the document's lines.
     """
 
@@ -269,7 +269,7 @@ class _Finder:
                 if dotted := self._dotted(node.func):
                     dotted += ".__call__" if is_instance else ""
                 elif isinstance(node.func, ast.Name) and node.func.id not in self._bound:
-                    # Nothing here says what it is: it is what the repository alone calls so.
+                    # Nothing here defines it: it is what the repository alone calls so.
                     dotted = f"?.{node.func.id}"
                 elif (free := _free_owner(node.func)) and free not in self._bound:
                     dotted = f"?{free}.{_callee(node.func)}"

@@ -57,8 +57,8 @@ class Invocation(NamedTuple):
         folders: The folders that commands before it change to.
         made: What commands before it write.
         left: The folders that earlier blocks of the document end in.
-        span: The inline code it stands in.
-        block: The fenced code it stands in.
+        span: The inline code it is in.
+        block: The fenced code it is in.
         has_fallback: Whether another command follows for the case that it fails.
     """
 

@@ -106,7 +106,7 @@ class Place(NamedTuple):
         path: The path.
         line: The first line, or 0.
         end: The last line, or 0.
-        node: What stands behind ``::``.
+        node: What follows ``::``.
         more: Further lines of the same file, as they are written.
     """
 
@@ -207,7 +207,7 @@ def _in_listing(fence: Block) -> Iterator[Reference]:
 
 
 def find_shown(document: Document) -> Iterator[Reference]:
-    """Yield the fenced code that says which lines of which file it shows."""
+    """Yield the fenced code that names the lines and the file it shows."""
     for fence in document.markdown.fences:
         found = _FENCE.match(fence.info)
         if found is not None:
@@ -318,13 +318,13 @@ def is_path(text: str) -> bool:
 
 
 def _is_rough(place: Place) -> bool:
-    """Return whether the text says that lines are near ones: "~120", "around line 120"."""
+    """Return whether the text calls its lines approximate: "~120", "around line 120"."""
     span = place.span
     return _ROUGH.search(f"{span.before[-12:]}\0{span.after[:20]}") is not None
 
 
 def _symbol_beside(spans: Sequence[Span], places: Sequence[Place | None], index: int) -> str:
-    """Return the name that stands beside a path in the same clause, or nothing."""
+    """Return the name that is beside a path in the same clause, or nothing."""
     for other, gap in _neighbours(spans, index):
         found = _SYMBOL.fullmatch(spans[other].text)
         if found and places[other] is None and (_NAME_FILE.match(gap) or _FILE_NAME.match(gap)):
@@ -333,7 +333,7 @@ def _symbol_beside(spans: Sequence[Span], places: Sequence[Place | None], index:
 
 
 def _names_around(spans: Sequence[Span], index: int) -> Iterator[str]:
-    """Yield the telling names of the sentence that a span stands in, the nearest first.
+    """Yield the telling names of the sentence that a span is in, the nearest first.
 
     Where it has none they are those of the block.
     """
@@ -398,7 +398,7 @@ def _neighbours(spans: Sequence[Span], index: int) -> Iterator[tuple[int, str]]:
 
 
 def _gap(first: Span, second: Span) -> str:
-    """Return what stands between two spans of a block."""
+    """Return what is between two spans of a block."""
     end = first.after.find(f"`{second.text}`")
     return first.after[:end] if 0 <= end < 60 else ".\n\n"
 

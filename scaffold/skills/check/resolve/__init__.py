@@ -1,1 +1,1 @@
-"""What the repository says of a reference: a module for each family."""
+"""What the repository shows of a reference: a module for each family."""

@@ -91,11 +91,11 @@ def missing_name(
     """Return the verdict of a dotted name that the sources certainly lack.
 
     Args:
-        found: What the index says of it.
+        found: What the index has of it.
         rule: The rule that is broken.
         message: What is wrong.
         written: What the text writes, for a fix.
-        otherwise: The class of the reason where neither a near name nor the history says more.
+        otherwise: The class of the reason where neither a near name nor the history has more.
     """
     last = found.name.rpartition(".")[2]
     near = found.near or ""
@@ -195,7 +195,7 @@ def _bare(called: Called, scope: Scope) -> Verdict:
     name = called.dotted[2:]
     index = scope.repository.python
     if name in defined_names(scope.document) or not TELLING.fullmatch(name):
-        return Verdict.unknown("nothing in the text says what it is")
+        return Verdict.unknown("nothing in the text shows what it is")
     paths = sorted({path for path, _ in index.defined(name)})
     if not paths and called.keyword:
         return Verdict.unknown("the callee is missing, which is already reported")
@@ -228,7 +228,7 @@ def _of_variable(called: Called, scope: Scope) -> Verdict:
     owner, _, name = called.dotted[1:].partition(".")
     found = of_variable(owner, name, scope)
     if found is None or not found.exists:
-        return Verdict.unknown("nothing in the text says what it is")
+        return Verdict.unknown("nothing in the text shows what it is")
     verdict = bound(called, scope.repository.python.signature_of(found), scope)
     return verdict._replace(is_sure=False)
 
@@ -246,7 +246,7 @@ def of_variable(owner: str, name: str, scope: Scope) -> Found | None:
 def bound(called: Called, signature: Signature | None, scope: Scope) -> Verdict:
     """Return whether a call binds to a signature.
 
-    A keyword on a line of its own is a reference of its own, so that each is told where it stands.
+    A keyword on a line of its own is a reference of its own, so that each has its own place.
     """
     assert called.call is not None, "only a call is bound"
     if signature is None:
@@ -307,7 +307,7 @@ def _takes_more(called: Called, signature: Signature, scope: Scope) -> bool:
 def _leaves_out(called: Called) -> bool:
     """Return whether a call shows that it is not complete: by an ellipsis, or by nothing at all.
 
-    Empty parentheses are meant where the block around them is whole, and says nothing more of them.
+    Empty parentheses are meant where the block around them is whole, and shows no more of them.
     """
     assert called.call is not None, "only a call is asked"
     values = [*called.call.args, *(each.value for each in called.call.keywords)]

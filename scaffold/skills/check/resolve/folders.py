@@ -33,7 +33,7 @@ def find_file(word: Word, line: Invocation, scope: Scope, rule: str) -> Verdict:
     Args:
         word: The word.
         line: The command line.
-        scope: Where it stands.
+        scope: Where it is.
         rule: The rule that a missing file breaks.
     """
     text = word.text.removeprefix("./").removeprefix("@")

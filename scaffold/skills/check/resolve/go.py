@@ -18,7 +18,7 @@ def resolve_go(name: str, block: Block | None, scope: Scope) -> Verdict | None:
 
     Args:
         name: The dotted name.
-        block: The code it stands in, or None where a sentence names it.
+        block: The code it is in, or None where a sentence names it.
         scope: The document in its repository.
     """
     package, _, rest = name.partition(".")

@@ -1,4 +1,4 @@
-"""Whether lines of a file hold what a text says of them."""
+"""Whether lines of a file hold what a text claims of them."""
 
 from __future__ import annotations
 

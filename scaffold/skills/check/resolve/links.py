@@ -173,7 +173,7 @@ def _slug(heading: str) -> str:
     plain = re.sub(r"\s*\{[#:.][^}]*\}\s*$", "", heading)
     plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
     plain = re.sub(r"<[^>]+>", "", plain)
-    # What stands between backticks is code, whose underscores are no emphasis.
+    # What is between backticks is code, whose underscores are no emphasis.
     parts = plain.split("`")
     parts[::2] = [re.sub(r"(?<!\w)[*_]{1,3}|[*_]{1,3}(?!\w)", "", part) for part in parts[::2]]
     plain = "".join(parts)

@@ -21,7 +21,7 @@ _SEVERAL = 12
 _MOST = 0.75
 """A list of which more is missing is a choice."""
 _SAME = 0.6
-"""The same where the text says what the list is of."""
+"""The same where the text names what the list is of."""
 
 
 def resolve_list(reference: Reference, scope: Scope) -> Verdict:

@@ -287,7 +287,7 @@ def _call(reference: Reference, symbol: Symbol, found: Found, scope: Scope) -> V
 
 
 class _Written(NamedTuple):
-    """What stands in the parentheses behind a name.
+    """What is in the parentheses behind a name.
 
     Args:
         positional: The plain names given by position; None for anything else.

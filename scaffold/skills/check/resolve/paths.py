@@ -46,7 +46,7 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
     if reference.block is not None and reference.line == reference.block.line:
         return _shown_below(reference, path, scope)
     if folder := _folder_above(reference, path, scope) or _pattern_above(reference, path, scope):
-        # The list says where its names lie: there, or in a module that is not listed here.
+        # The list gives the place of its names: there, or in a module that is not listed here.
         base = scope.locate(folder)
         if base is None:
             return Verdict.unknown(f"{folder} is not listed here", "another namespace")
@@ -108,7 +108,7 @@ def _pattern_above(reference: Reference, path: str, scope: Scope) -> str:
 
 
 def _folder_above(reference: Reference, path: str, scope: Scope) -> str:
-    """Return the folder that a bare name lies in by the list or paragraph it stands in, or nothing.
+    """Return the folder that a bare name lies in by the list or paragraph it is in, or nothing.
 
     Its introduction names it, or others of the same kind lie beside the page.
     """

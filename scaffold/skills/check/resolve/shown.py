@@ -137,7 +137,7 @@ def _compared(node: _Function, signature: Signature) -> Verdict | None:
 
 
 def resolve_default(reference: Reference, scope: Scope) -> Verdict:
-    """Resolve a default that stands beside a parameter: is it that of what the page imports?"""
+    """Resolve a default that is beside a parameter: is it that of what the page imports?"""
     name, value = reference.data
     found = [each for each in _defaults(name, scope) if each[0] is not None]
     if not found:

@@ -57,7 +57,7 @@ def resolve_invoked(called: Invoked, scope: Scope) -> Verdict:
     """Resolve a call of TypeScript by all that its name can mean here: does one of them take it?"""
     code = _callees(called, scope)
     if not code:
-        return Verdict.unknown("nothing in the text says what it is")
+        return Verdict.unknown("nothing in the text shows what it is")
     if called.arguments is None or not all(member.signatures for _, member in code):
         return Verdict.unknown("what it is given, or what it takes, is not written out")
     if not called.owner and scope.repository.typescript.is_global(called.name):

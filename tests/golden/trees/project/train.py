@@ -28,7 +28,7 @@ def read_run(config: Any, path: str) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Trains as the configuration says."""
+    """Trains as configured."""
     config, path = load_expr_config(argv, GRPOConfig)
     run = read_run(config, path)
     tokenizer = load_hf_tokenizer(config.tokenizer_path)

@@ -380,5 +380,5 @@ def test_large_capped_scores_of_bf16_are_not_rounded_between_the_steps(monkeypat
 )
 def test_a_size_that_is_none_is_refused(sizes):
     (name,) = sizes
-    with pytest.raises(ConfigError, match=rf"the {name} of attention is .*; null stands for none"):
+    with pytest.raises(ConfigError, match=rf"the {name} of attention is .*; null means none"):
         AttentionCore(0, "sdpa", scale=1.0, **sizes)

@@ -72,7 +72,7 @@ class AttentionCore(nn.Module):
             raise ConfigError(f"unknown attn_type {attn_type!r}; known: {known}")
         for name, size in (("window", window), ("chunk", chunk), ("softcap", softcap)):
             if size is not None and size <= 0:
-                raise ConfigError(f"the {name} of attention is {size}; null stands for none")
+                raise ConfigError(f"the {name} of attention is {size}; null means none")
         self.layer_id = layer_id
         self.attn_type = attn_type
         self.scale = scale

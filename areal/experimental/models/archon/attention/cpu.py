@@ -169,7 +169,7 @@ def _sdpa(
 
 
 class _SinkAttention(torch.autograd.Function):
-    """Wraps the CPU flash kernel as ``attention.sinks`` tells."""
+    """Wraps the CPU flash kernel by ``attention.sinks``."""
 
     @staticmethod
     def forward(

@@ -35,7 +35,7 @@ class AttentionFeatures:
         """Refuse what attention plans do not have.
 
         Raises:
-            ConfigError: It says which feature; ignoring it would run another model.
+            ConfigError: It names the feature; ignoring it would run another model.
         """
         names = {"chunk": "chunk", "key_bias": "ALiBi"}
         found = [text for name, text in names.items() if getattr(self, name) is not None]

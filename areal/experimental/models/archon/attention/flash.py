@@ -70,7 +70,7 @@ def _flash(
 
 
 class _SinkAttention(torch.autograd.Function):
-    """Wraps the CUDA flash kernel as ``attention.sinks`` tells."""
+    """Wraps the CUDA flash kernel by ``attention.sinks``."""
 
     @staticmethod
     def forward(

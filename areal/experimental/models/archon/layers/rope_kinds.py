@@ -165,7 +165,7 @@ def _flat_parameters(hf_config: Any, layer_type: str | None) -> dict[str, Any]:
             "original_max_position_embeddings", getattr(hf_config, "max_position_embeddings", 2048)
         )
     if nested:
-        # transformers reads `truncate` beside the layer types, where it never stands.
+        # transformers reads `truncate` beside the layer types, where it never is.
         flat.pop("truncate", None)
     return flat
 

@@ -143,7 +143,7 @@ class MoEArgs:
 
         Args:
             hf_config: Has ``num_experts`` and ``num_experts_per_tok``.
-            kwargs: Any field; each wins over what the config says.
+            kwargs: Any field; each wins over the config's value.
         """
         shared = getattr(hf_config, "shared_expert_intermediate_size", None) or 0
         found: dict[str, Any] = {

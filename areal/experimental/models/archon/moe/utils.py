@@ -28,7 +28,7 @@ class TokenReorderer(nn.Module):
         """Sort choices.
 
         Returns:
-            The weights in the new order [N], the choice that stands at each place [N], and tokens
+            The weights in the new order [N], the choice at each place [N], and tokens
             per expert [E].
         """
         sorted_N, order_N = torch.sort(chosen_TK.reshape(-1), stable=True)
@@ -49,7 +49,7 @@ def unpermute_tokens(y_ND: Tensor, order_N: Tensor, num_choices: int) -> Tensor:
 
     Args:
         y_ND: In the order of experts.
-        order_N: The choice that stands at each place.
+        order_N: The choice at each place.
         num_choices: Of all tokens.
     """
     zeros = y_ND.new_zeros(num_choices, y_ND.shape[-1])

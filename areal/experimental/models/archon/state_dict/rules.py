@@ -4,7 +4,7 @@ A rule never copies: it gives, for one tensor on the Hub, pairs of views of equa
 that tensor and one into a parameter. Loading copies each pair one way, saving the other, so the two
 are inverse by construction and keep every bit.
 
-In names ``{}`` stands for the layer number and ``{e}`` for the expert number. A pattern that fits
+In names ``{}`` is the layer number and ``{e}`` the expert number. A pattern that fits
 no parameter of a model is not used: dense and sparse layers can have rules side by side.
 """
 
@@ -116,13 +116,13 @@ class Rule:
         """Yield the tensors on the Hub that hold these parameters.
 
         Args:
-            layer: What the placeholder stands for, None without one.
+            layer: The value of the placeholder, None without one.
             names: The parameters' names, one for each part.
             shapes: Their shapes.
             args: The model's arguments, for sizes that shapes do not tell.
 
         Raises:
-            ConfigError: The shapes do not divide as the rule says.
+            ConfigError: The shapes do not divide as the rule requires.
         """
         hub = _at(self.hubs[0], layer)
         if not self.is_stacked:
@@ -382,7 +382,7 @@ class Tied:
 
     Args:
         hub: The tensor that is left out.
-        source: The one that stands for both.
+        source: The one in place of both.
     """
 
     hub: str

@@ -180,7 +180,7 @@ def _targets(state: Mapping[str, Tensor], plan: CheckpointPlan) -> dict[str, Hub
     """Return what each required tensor is copied into, parameters of this process only.
 
     A tied parameter of its own memory, as on the last stage of a pipeline, is one more piece of the
-    tensor that stands for both.
+    tensor in place of both.
     """
     twins: dict[str, list[str]] = {}
     for twin, source in plan.twins.items():

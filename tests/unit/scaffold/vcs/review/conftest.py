@@ -12,7 +12,7 @@ ZEROS, NAME = "0" * 40, "1" * 40
 
 
 def changed(path: str, old: str | None, new: str | None, **given: object) -> ChangedFile:
-    """Returns a file that held one text and holds another; None stands for no file."""
+    """Returns a file that held one text and holds another; None means no file."""
     before, after = ((text or "").splitlines() for text in (old, new))
     hunks = tuple(
         Hunk(i + 1, tuple(before[i:j]), k + 1, tuple(after[k:n]))

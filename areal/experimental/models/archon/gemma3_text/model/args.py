@@ -89,7 +89,7 @@ def _refuse_what_is_missing(hf_config: Any) -> None:
     """Refuses a config that asks for what Gemma3 does not implement here.
 
     Raises:
-        ConfigError: It says what the config asks for.
+        ConfigError: The config asks for what the model lacks.
     """
     if hf_config.use_bidirectional_attention is True:
         raise ConfigError(

@@ -94,7 +94,7 @@ def _refuse_what_is_missing(hf_config: Any) -> None:
     """Refuses a config that asks for what EveryThing does not implement here.
 
     Raises:
-        ConfigError: It says what the config asks for.
+        ConfigError: The config asks for what the model lacks.
     """
     n_layers = hf_config.num_hidden_layers
     if hf_config.hidden_act not in ("relu2", "silu") or n_layers % 2:

@@ -76,7 +76,7 @@ def _refuse_what_is_missing(hf_config: Any) -> None:
     """Refuses a config that asks for what Gemma2 does not implement here.
 
     Raises:
-        ConfigError: It says what the config asks for.
+        ConfigError: The config asks for what the model lacks.
     """
     if hf_config.attention_bias:
         raise ConfigError(f"gemma2: attention_bias {hf_config.attention_bias} is not implemented")

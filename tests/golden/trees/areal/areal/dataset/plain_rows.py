@@ -32,7 +32,7 @@ def get_plain_rows_rl_dataset(
 
     Args:
         path: A file, a folder or a hub id.
-        split: Such as "train", which None stands for; a single file is read whatever the split.
+        split: Such as "train", which None means; a single file is read whatever the split.
         tokenizer: Renders the chat and encodes it.
         max_length: Drops rows of more tokens; None keeps all.
 
@@ -53,7 +53,7 @@ def get_plain_rows_sft_dataset(
 
     Args:
         path: A file, a folder or a hub id.
-        split: Such as "train", which None stands for; a single file is read whatever the split.
+        split: Such as "train", which None means; a single file is read whatever the split.
         tokenizer: Renders the chat and encodes it.
         max_length: Drops rows of more tokens; None keeps all.
 

@@ -26,7 +26,7 @@ class PlainCallsWorkflow(RolloutWorkflow):
     Args:
         reward_fn: Called on the last completion as (prompt, completion, prompt_ids,
             completion_ids, **row), or a dotted path to such a function; it runs in a pool of
-            processes, so it stands in a module.
+            processes, so it is in a module.
         gconfig: How to sample each turn.
         tokenizer: A tokenizer whose chat template takes tools, or the path of one.
         tools: Plain functions that the model may call, with types and docstrings.

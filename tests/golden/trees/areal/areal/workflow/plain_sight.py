@@ -27,7 +27,7 @@ class PlainSightWorkflow(RolloutWorkflow):
 
     Args:
         reward_fn: Called by keyword (prompt, completions, prompt_ids, completion_ids, **row), or
-            the dotted path of such a function, which stands in a module: a pool runs it.
+            the dotted path of such a function, which is in a module: a pool runs it.
         gconfig: How to sample; each episode draws one sample.
         tokenizer: The model's tokenizer, or the path of one.
         processor: Prepares text and images for the model, or the path of one.

@@ -23,7 +23,7 @@ class PlainTurnsWorkflow(RolloutWorkflow):
 
     Args:
         reward_fn: Called as (prompt, completion, prompt_ids, completion_ids, **row), or a dotted
-            path to such a function; it runs in a pool of processes, so it stands in a module.
+            path to such a function; it runs in a pool of processes, so it is in a module.
         gconfig: How to sample each turn.
         tokenizer: A tokenizer with a chat template, or the path of one.
         max_turns: Completions per episode, at least 1.

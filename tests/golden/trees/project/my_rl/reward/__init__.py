@@ -25,7 +25,7 @@ REWARDS: dict[str, str] = {
 
 
 def get_reward_fn(name: str) -> Callable[..., float]:
-    """Returns the reward that a name in the table, or a dotted path, stands for.
+    """Returns the reward of a name in the table, or of a dotted path.
 
     Raises:
         areal.api.errors.UnknownNameError: There is none; the message suggests the nearest name.

@@ -8,7 +8,7 @@ from typing import Any
 
 from trinity.common.rewards import RewardFn
 
-# A sign counts only where no digit stands before it: the last number of "5-3" is 3.
+# A sign counts only where no digit comes before it: the last number of "5-3" is 3.
 NUMBER = re.compile(r"(?:(?<!\d)-)?\d[\d,]*(?:\.\d+)?")
 
 

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-# A sign counts only where no digit stands before it: the last number of "5-3" is 3.
+# A sign counts only where no digit comes before it: the last number of "5-3" is 3.
 NUMBER = re.compile(r"(?:(?<!\d)-)?\d[\d,]*(?:\.\d+)?")
 
 

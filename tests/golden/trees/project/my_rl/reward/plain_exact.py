@@ -45,7 +45,7 @@ def plain_exact_reward_fn(
         **kwargs: The other columns of the row.
 
     Returns:
-        What `grade` says.
+        What `grade` returns.
 
     Raises:
         ValueError: The row has no usable answer: a fault of the data, which a 0.0 would hide.

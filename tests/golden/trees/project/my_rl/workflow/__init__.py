@@ -24,7 +24,7 @@ WORKFLOWS: dict[str, str] = {
 
 
 def get_workflow(name: str) -> type[Any]:
-    """Returns the workflow class that a name in the table, or a dotted path, stands for.
+    """Returns the workflow class of a name in the table, or of a dotted path.
 
     Raises:
         areal.api.errors.UnknownNameError: There is none; the message suggests the nearest name.

@@ -56,7 +56,7 @@ class AskedTwiceWorkflow(MultiTurnWorkflow):
         return [{"role": "system", "content": system}, *messages] if system else messages
 
     def sampling(self) -> dict[str, Any]:
-        """Returns how to sample; what is left out is sampled as the YAML says for the model."""
+        """Returns how to sample; what is left out is sampled as the YAML sets for the model."""
         # Without n: runs are repeated by the runner, and n in each would square their number.
         given = asdict(self.task.rollout_args)
         return {name: value for name, value in given.items() if name != "n" and value is not None}
@@ -67,7 +67,7 @@ class AskedTwiceWorkflow(MultiTurnWorkflow):
         return {"accuracy": float(response.strip() == str(self.truth))}
 
     def feedback(self, response: str) -> str:
-        """Says what the model reads after a wrong answer."""
+        """Returns what the model reads after a wrong answer."""
         # YOURS: say what the model reads after a wrong answer, without giving it away
         return "Your answer is wrong. Think again and answer once more."
 

@@ -47,7 +47,7 @@ class PlainGuestWorkflow(Workflow):
         return [{"role": "system", "content": system}, *messages] if system else messages
 
     def sampling(self) -> dict[str, Any]:
-        """Returns how to sample; what is left out is sampled as the YAML says for the model."""
+        """Returns how to sample; what is left out is sampled as the YAML sets for the model."""
         # Without n: runs are repeated by the runner, and n in each would square their number.
         given = asdict(self.task.rollout_args)
         return {name: value for name, value in given.items() if name != "n" and value is not None}

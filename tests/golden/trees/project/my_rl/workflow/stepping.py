@@ -56,7 +56,7 @@ class SteppingWorkflow(AsyncRewardPropagationWorkflow):
         return [{"role": "system", "content": system}, *messages] if system else messages
 
     def sampling(self) -> dict[str, Any]:
-        """Returns how to sample; what is left out is sampled as the YAML says for the model."""
+        """Returns how to sample; what is left out is sampled as the YAML sets for the model."""
         given, names = asdict(self.task.rollout_args), ("temperature", "top_p", "max_tokens")
         return {name: given[name] for name in names if given[name] is not None}
 
@@ -76,7 +76,7 @@ class SteppingWorkflow(AsyncRewardPropagationWorkflow):
         return float(said.strip().lower().startswith("yes"))
 
     def feedback(self, response: str) -> str:
-        """Says what the model reads after a wrong answer."""
+        """Returns what the model reads after a wrong answer."""
         # YOURS: say what the model reads after a wrong answer, without giving it away
         return "Your answer is wrong. Think again and answer once more."
 

@@ -25,7 +25,7 @@ class ToldWorkflow(RolloutWorkflow):
 
     Args:
         reward_fn: Called as (prompt, completion, prompt_ids, completion_ids, **row), or a dotted
-            path to such a function; it runs in a pool of processes, so it stands in a module.
+            path to such a function; it runs in a pool of processes, so it is in a module.
         gconfig: How to sample; each episode draws one sample.
         tokenizer: A tokenizer with a chat template, or the path of one.
         enable_thinking: Passed to the chat template.

@@ -20,10 +20,10 @@ class ToldAgentWorkflow:
     Args:
         reward_fn: Called as (prompt, completion, prompt_ids, completion_ids, **row), with no ids in
             either list, or a dotted path to such a function; it runs in a pool of processes, so it
-            stands in a module.
+            is in a module.
         max_turns: Completions per episode, at least 1.
         **sampling: Goes with every request, such as max_completion_tokens; what is left out is
-            sampled as the trainer's gconfig says.
+            sampled by the trainer's gconfig.
     """
 
     def __init__(

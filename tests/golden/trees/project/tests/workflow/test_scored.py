@@ -32,7 +32,7 @@ class Equal(REWARDS.RewardFn):
 
 
 class Model:
-    """Says prepared texts in turn, and keeps what it was asked."""
+    """Answers prepared texts in turn, and keeps what it was asked."""
 
     enable_history = True
 

@@ -39,7 +39,7 @@ class Client:
 
 
 class Judge:
-    """Is an auxiliary model that says yes where the answer is the expected one."""
+    """An auxiliary model that answers yes where the answer is the expected one."""
 
     def get_openai_client(self) -> Client:
         return Client(self._verdict)
@@ -53,7 +53,7 @@ class Judge:
 
 
 class Model:
-    """Says prepared texts in turn, and keeps what it was asked."""
+    """Answers prepared texts in turn, and keeps what it was asked."""
 
     enable_history = True
 

@@ -20,7 +20,7 @@ ANSWER = "answer"
 
 
 class Model:
-    """Says prepared texts in turn, and keeps what it was asked."""
+    """Answers prepared texts in turn, and keeps what it was asked."""
 
     enable_history = True
 
