@@ -840,7 +840,7 @@ def _change_root(roots: list[str], limits: Limits) -> None:
     safe = 2 | 4 | 8  # no set-uid, no devices, no programs
     _call("unshare", NEWNS)
     _call("mount", b"none", b"/", None, private | recursive, None)
-    # It has to stand on a folder that exists everywhere and of which nothing is needed.
+    # It has to be on a folder that exists everywhere and of which nothing is needed.
     base = "/proc"
     _call("mount", b"tmpfs", base.encode(), b"tmpfs", safe, b"size=1m,mode=755")
     for path in roots:

@@ -139,7 +139,7 @@ def read_number(text: str, *, allow_units: bool = False) -> PlainNumber | None:
 
 
 def _plain(text: str) -> str:
-    """Strip what may stand around a number without changing it."""
+    """Strip what may be around a number without changing it."""
     if not text.isdigit():
         text = _LATEX_WORDS.sub(r" \1 ", text.replace("−", "-").replace("{,}", ","))
         text = _SPACES.sub(" ", text).replace("\\%", "%").replace("\\$", "").replace("\\(", "")

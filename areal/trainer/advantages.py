@@ -3,7 +3,7 @@
 Shapes: B sequences, L columns. A trajectory has for token t with what probability *it* was sampled;
 a model has at place t with what probability the *next* token follows. From here on everything is
 aligned to the model: ``logprobs``, ``loss_mask`` and ``turn_ids`` are moved one column to the left,
-while ``prox_logp``, ``ref_logp`` and ``values`` come from the model and stand there already.
+while ``prox_logp``, ``ref_logp`` and ``values`` come from the model and are there already.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of a packed batch, for kernels that take padded rows.
 
 Short sequences of similar length are padded to one bucket, since a kernel call for each costs more
-than computing some padding; long ones stand alone, as views of the packed batch. Nothing is padded
+than computing some padding; long ones are separate, as views of the packed batch. Nothing is padded
 to the longest sequence of the batch.
 
 Shape letters: T tokens of a packed batch, P tokens of all rows, L row length, H heads, D head size.

@@ -113,7 +113,7 @@ def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 def _publishable(lines: Iterable[str]) -> list[str]:
     """Return lines without a machine's folders and without others' source."""
     shown = [re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE] for line in lines]
-    # What follows the name of a place are the lines that stand there.
+    # What follows the name of a place are the lines that are there.
     end = next((n for n, line in enumerate(shown, 1) if line.startswith("---")), len(shown))
     return shown[:end]
 

@@ -19,7 +19,7 @@ def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Pat
     """Write the files of a model where a probe finds them, and its test beside them.
 
     Args:
-        files: The files as they are to stand in the target.
+        files: The files as they are to be in the target.
         inside: The model's folder in the target.
         folder: An empty folder.
 

@@ -1,4 +1,4 @@
-"""Models that stand in a target: registered once they are proven, and brought up to date."""
+"""Models that are in a target: registered once they are proven, and brought up to date."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _attempt(
 def _merged(
     root: Path, rendered: Iterable[RenderedFile], update: UpdatePlan
 ) -> tuple[RenderedFile, ...]:
-    """Return the files as they will stand there once the update is written."""
+    """Return the files as they will be there once the update is written."""
     planned = {change.path: change.after for change in update.changes}
     found: list[RenderedFile] = []
     for file in rendered:

@@ -189,7 +189,7 @@ def _fetch(link: str, folder: Path) -> Path:
 def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
     versions = _VERSIONS.search(said)
     known = [each for each in (versions[1] if versions else "none").split(", ") if each != "none"]
-    # An index that lists versions did answer, whatever warnings stand beside it.
+    # An index that lists versions did answer, whatever warnings are beside it.
     if not known and is_offline(said):
         return unreachable(said)
     newest = ", ".join(known[-8:]) or "none"

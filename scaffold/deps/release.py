@@ -247,7 +247,7 @@ class Release:
     def definition(self, found: Found) -> Defined | None:
         """Return the ``def`` or ``class`` that was found, or None."""
         if found.kind == "module":
-            return None  # it begins at line 1, where a definition of its own may stand
+            return None  # it begins at line 1, where a definition of its own may be
         source = self.source(found.path) if found.path else None
         node = None if source is None else source.definitions.get(found.line or 0)
         if node is not None and found.kind == "attribute":

@@ -58,7 +58,7 @@ class Group:
 
 
 def groups_of(files: Files, pins: Iterable[Pin]) -> list[Group]:
-    """Return the groups of a tree in which pins stand."""
+    """Return the groups of a tree that have pins."""
     found: dict[str, Group] = {}
     # What takes each file of requirements in; the setup of setuptools is computed as often as not.
     takers: dict[str, list[str]] = {}

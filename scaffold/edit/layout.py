@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 NEWLINE = re.compile(rb"\r\n|\n|\r")
 TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(\r\n|\n|\r)")
-"""What may stand between an entry and the end of its line."""
+"""What may be between an entry and the end of its line."""
 
 # Whitespace, line ends (a backslash continues a line) and comments, in any order and number.
 _LAYOUT = re.compile(rb"(?:[ \t\f]|(?:\\)?(?:\r\n|\n|\r)|#[^\r\n]*)*")

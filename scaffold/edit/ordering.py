@@ -78,7 +78,7 @@ def _is_in(keys: Sequence[str], order: Order) -> bool:
 
 
 def sorted_index(keys: Sequence[str], key: str, order: Order) -> int:
-    """Return the index of the first key behind which the new one must not stand."""
+    """Return the index of the first key after which the new one must not come."""
     try:
         rank = order(key)
     except ValueError:

@@ -1,7 +1,7 @@
 """CODEOWNERS: a line ``pattern @owner``.
 
 ``key`` is the pattern, ``value`` its owners, parted by spaces; ``table`` is empty, or the name of a
-GitLab section. The last line that matches a file decides, so that a line has to stand behind every
+GitLab section. The last line that matches a file decides, so that a line has to come after every
 pattern that covers its files too, and in front of every pattern inside its own folder. Between the
 two it goes to the patterns of the same folder, in their order and with owners in their column.
 Where no place is right, the line is refused.

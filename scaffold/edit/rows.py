@@ -70,7 +70,7 @@ def delete_row(raw: bytes, rows: Sequence[Row], index: int) -> Splice:
 
 
 def common_gap(raw: bytes, rows: Sequence[Row]) -> int:
-    """Return how many blank lines stand between rows, at the least."""
+    """Return how many blank lines are between rows, at the least."""
     return min((count_blank_above(raw, row.start) for row in rows[1:]), default=0)
 
 
@@ -81,7 +81,7 @@ def _heads_all(raw: bytes, rows: Sequence[Row]) -> bool:
 
 
 def attached_comments(raw: bytes, start: int) -> int:
-    """Return where the comments begin that stand directly above a line; not those of a header."""
+    """Return where the comments begin that are directly above a line; not those of a header."""
     offset = start
     while offset:
         above = line_start(raw, newline_before(raw, offset))

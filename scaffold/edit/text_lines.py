@@ -59,7 +59,7 @@ class TextLines(Lines[_Line]):
         return self._under_marker(hits[0])
 
     def _lines(self, numbers: Iterable[int], start: int, indent: str) -> list[_Line]:
-        """Return lines as items, and keep where and how a first one would stand."""
+        """Return lines as items, and keep where and how a first one would be."""
         self.start, self.indent = start, indent
         return [_Line(_collapsed(self.file.lines[number]), number) for number in numbers]
 

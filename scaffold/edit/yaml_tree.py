@@ -162,7 +162,7 @@ class _Reader:
         return Node(kind, items[0].line, items[-1].node.last, items=tuple(items))
 
     def _dash_line(self, lines: range, column: int) -> int:
-        """Return the line of an item's dash; no event marks it, and its value may stand below."""
+        """Return the line of an item's dash; no event marks it, and its value may be below."""
         rows = (n for n in lines if self.lines[n][column : column + 1] == "-")
         return next((n for n in rows if _has_content(self.lines[n])), lines[-1])
 

@@ -23,7 +23,7 @@ MAX_SIBLINGS = 40
 """How many files beside the new one are read to learn from; more would tell no more."""
 
 MAX_TESTS = 20_000
-"""In a folder with more files of tests, nothing is learned from where they stand."""
+"""In a folder with more files of tests, nothing is learned from where they are."""
 
 
 def find_file_style(target: Target, names: Mapping[str, str]) -> FileStyle:

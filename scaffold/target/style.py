@@ -52,7 +52,7 @@ def learn_file_style(siblings: Mapping[str, str]) -> FileStyle:
 
 
 def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
-    """Return where the tests of siblings stand, as a pattern with ``{key}``, or "".
+    """Return where the tests of siblings are, as a pattern with ``{key}``, or "".
 
     Args:
         stems: The siblings' names without suffix.

@@ -46,7 +46,7 @@ _FAULTS = (
 
 @dataclass(frozen=True)
 class RenderedFile:
-    """One file as it will stand in the target; ``path`` is relative and uses slashes."""
+    """One file as it will be in the target; ``path`` is relative and uses slashes."""
 
     path: str
     role: str
@@ -188,7 +188,7 @@ def shell_word(value: Any) -> str:
 
 
 def doc_text(value: Any) -> str:
-    """Return text that can stand in a comment or a docstring: one line, cut, nothing to end it."""
+    """Return text that can be in a comment or a docstring: one line, cut, nothing to end it."""
     # A line separator of Unicode ends a comment for some readers, though not for Python.
     line = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
     line = line if len(line) <= MAX_DOC else line[: MAX_DOC - 3] + "..."

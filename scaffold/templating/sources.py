@@ -23,7 +23,7 @@ OWN_TEMPLATES = ".scaffold/templates"
 """Where a repository keeps templates of its own, relative to its root."""
 
 MADE = ".scaffold/made"
-"""Where the records of what was made stand, relative to the root."""
+"""Where the records of what was made are, relative to the root."""
 
 
 class KindHead(NamedTuple):

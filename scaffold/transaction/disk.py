@@ -62,7 +62,7 @@ class Disk:
 
     def unlink(self, path: Path) -> None:
         """Remove a file if it exists."""
-        with suppress(NotADirectoryError):  # a file in the place of its folder: it cannot stand
+        with suppress(NotADirectoryError):  # a file in the place of its folder: it cannot exist
             path.unlink(missing_ok=True)
 
     def mkdir(self, folder: Path) -> None:

@@ -72,7 +72,7 @@ def write_unit(
         report: What is known so far; it is filled in and returned.
         target: Where the unit goes.
         request: The unit.
-        rendered: Its files, as they are to stand in the target.
+        rendered: Its files, as they are to be in the target.
         options: Whether anything is written.
         use: The configurations that are to use it.
     """
@@ -115,7 +115,7 @@ def rendered_files(
     with_format: bool = True,
     sources: Mapping[str, bytes] | None = None,
 ) -> tuple[RenderedFiles, tuple[str, ...]]:
-    """Return the files of a request as they are to stand in the target, and warnings.
+    """Return the files of a request as they are to be in the target, and warnings.
 
     ``sources`` are the template files, path to bytes; without them those of the kind.
     """

@@ -106,7 +106,7 @@ def interfaces(tree: ast.Module, only: str = "") -> list[Interface]:
             found += _of_class(node, uses)
         else:
             each = _of_function(node, node.name, uses, is_called=True)
-            # Behind another decorator may stand anything: a command, a fixture, a wrapped call.
+            # Behind another decorator may be anything: a command, a fixture, a wrapped call.
             known = _keeps_parameters(node)
             found.append(
                 each if known else each._replace(parameters=None, rows=(), drawn=(), returns="")

@@ -69,7 +69,7 @@ def make_plan(
 
     Args:
         request: What is to be made.
-        rendered: Its files as they are to stand in the target.
+        rendered: Its files as they are to be in the target.
         snapshot: What is at `paths_to_read(request)`, and in the files of ``use``.
         use: The configurations that are to use it.
 

@@ -158,7 +158,7 @@ def _without_settings(
         except RegistryError as error:
             error.hint = f"repair {row.file} first, then remove again"
             raise
-    # The first one first: where a unit was set again, others stand between its own two rows.
+    # The first one first: where a unit was set again, others are between its own two rows.
     for row in rows_here:
         for name, heir in heirs.items():
             # What was set after this one goes back to what was there before it.

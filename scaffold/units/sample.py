@@ -182,7 +182,7 @@ def _is_good(row: Row) -> bool:
 
 
 def _cut(value: Any) -> Any:
-    """Return a value with its long texts cut in the middle, since answers stand at the end."""
+    """Return a value with its long texts cut in the middle, since answers are at the end."""
     if isinstance(value, str):
         # Neither NUL nor a lone surrogate can be in a Python file.
         text = value.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")

@@ -280,7 +280,7 @@ def _test_path(target: Target, style: str, path: Path, inner: list[str], module:
             for last in ("", "_interface")
             for stem in stems
         ]
-        # Somebody's own tests of the module stand there often, or those of another module.
+        # Somebody's own tests of the module are there often, or those of another module.
         marks = (f"Tests of ``{module}``", f'/ "{path.as_posix()}"' if "file" in inner[:1] else "")
         texts = ((each, _text(target.root / each)) for each in places)
         free = (each for each, text in texts if not text or all(mark in text for mark in marks))

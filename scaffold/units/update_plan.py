@@ -52,7 +52,7 @@ def plan_update(
         root: The target's folder.
         made: The unit as it was made.
         request: The unit as it would be made.
-        rendered: Its files, as they would stand in the target.
+        rendered: Its files, as they would be in the target.
         earlier: What the same command does for other units, in order: what this one starts from.
 
     Raises:

@@ -56,7 +56,7 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
     symbol = value if ":" in value or kind_name == "dataset" else fill(kind.symbol, names)
     symbol = symbol or fill(kind.symbol, names)
     source = symbol.partition(":")[0].replace(".", "/") + ".py"
-    # The package may stand in src/; and a model's spec is not where its code is.
+    # The package may be in src/; and a model's spec is not where its code is.
     if kind.writer or not (target.root / source).is_file():
         source = names.get("source", source)
     paths = [(source, "source"), (names.get("test", ""), "test")]

@@ -61,7 +61,7 @@ def _importing(root: Path, top: str, file: str, table: str) -> Iterator[str]:
         except (SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):
-            # The package may stand in a folder such as src/.
+            # The package may be in a folder such as src/.
             if (
                 isinstance(node, ast.ImportFrom)
                 and node.module

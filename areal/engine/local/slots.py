@@ -313,7 +313,7 @@ class DecodePlan:
         for store, x_KTD in ((keys, k_KTD), (values, v_KTD)):
             x = x_KTD.transpose(0, 1).reshape(-1, x_KTD.shape[2])
             store.view(-1, x_KTD.shape[2]).index_copy_(0, self._slots, x)
-        # The heads that share a key head stand where the query length would: no key is repeated in
+        # The heads that share a key head take the place of the query length: no key is repeated in
         # memory.
         q = q_HTD.transpose(0, 1).reshape(num_rows, k_KTD.shape[0], -1, q_HTD.shape[2])
         keys, values = keys[:num_rows], values[:num_rows]

@@ -237,7 +237,7 @@ class PackedPlan:
         lengths: Tokens of each sequence, in packed order; all positive.
         device: Where the tokens are.
         places: Where each token of the sequences is in the batch; see ``PackedRows``.
-        distances_UC: How far before each token of the batch the tokens of its sequence stand, which
+        distances_UC: How far before each token of the batch the tokens of its sequence are, which
             is a tree where each token sees some of those before it; -1 where it does not see one.
             None lets each token see all.
     """

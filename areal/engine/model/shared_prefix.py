@@ -21,7 +21,7 @@ MIN_SAVED = 0.05
 # A sequence that has less than this share of its tokens from the one before begins a tree.
 MIN_SHARED = 0.25
 # Trees up to this many tokens are attended to as they are, each token seeing or not seeing each
-# other one; of larger ones, attention copies the tokens to the sequences that they stand in.
+# other one; of larger ones, attention copies the tokens to the sequences that they are in.
 LARGEST_TREE = 128
 
 
@@ -53,7 +53,7 @@ def distinct_tokens(
 ) -> DistinctTokens | None:
     """Return the tokens of a batch that have to be computed; None where those are nearly all.
 
-    A sequence shares what it has in common with the one before it: samples of a prompt stand side
+    A sequence shares what it has in common with the one before it: samples of a prompt are side
     by side.
 
     Args:

@@ -49,7 +49,7 @@ def make_schedule(
 
 
 def move_schedule(schedule: LambdaLR, step: int) -> None:
-    """Put a schedule, and the rates of its optimiser, where they stand after so many steps."""
+    """Put a schedule, and the rates of its optimiser, where they are after so many steps."""
     factors = schedule.lr_lambdas
     rates = [base * f(step) for base, f in zip(schedule.base_lrs, factors, strict=True)]
     for group, rate in zip(schedule.optimizer.param_groups, rates, strict=True):

@@ -16,7 +16,7 @@ _KEPT = ("name", "tool_call_id", "reasoning_content")
 
 
 def to_plain(value: Any) -> Any:
-    """Return dicts and list for the SDK's objects, however deep they stand."""
+    """Return dicts and list for the SDK's objects, however deep they are."""
     if hasattr(value, "model_dump"):
         return value.model_dump(exclude_none=True)
     if isinstance(value, Mapping):

@@ -68,7 +68,7 @@ def parse_text(
 
 
 def _split_reasoning(text: str) -> tuple[str, str]:
-    """Split at ``</think>``; the opening may stand in the prompt, the end may never have come."""
+    """Split at ``</think>``; the opening may be in the prompt, the end may never have come."""
     before, end, after = text.partition(_CLOSE)
     if end:
         return before.replace(_OPEN, "", 1).strip("\n"), after.lstrip("\n")

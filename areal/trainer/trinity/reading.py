@@ -156,7 +156,7 @@ def _is_section(key: str) -> bool:
 
 
 def _near(key: str) -> list[str]:
-    """Return keys that stand at the same place as an unknown one, or all sections."""
+    """Return keys that are at the same place as an unknown one, or all sections."""
     parent = key.rpartition(".")[0]
     beside = [each for each in KEYS if each.rpartition(".")[0] == parent]
     return beside or sorted({each.partition(".")[0] for each in KEYS})

@@ -26,7 +26,7 @@ def gather_logprobs(
         logits: [..., V], any floating type.
         labels: Token ids [...], 0 <= id < V.
         temperature: Positive.
-        chunk_size: Tokens whose probabilities stand in memory at once.
+        chunk_size: Tokens whose probabilities are in memory at once.
 
     Returns:
         [...] in float32 (float64 for float64 logits), differentiable.
@@ -87,7 +87,7 @@ def head_logprobs_entropy(
         parameters: What it reads and gradients are wanted of.
         labels: Token ids [T], 0 <= id < V.
         temperature: Positive.
-        chunk_size: Tokens whose logits stand in memory at once.
+        chunk_size: Tokens whose logits are in memory at once.
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be positive, found {temperature}")

@@ -100,7 +100,7 @@ def _now(line: int, changes: Sequence[tuple[int, int, int]]) -> int:
     """Return the number that a line has now, or 0 where it was changed."""
     shift = 0
     for at, old, new in changes:
-        # Without an old line, the new ones stand behind the line that is named.
+        # Without an old line, the new ones come after the line that is named.
         if line < at + (old == 0):
             break
         if line < at + old:

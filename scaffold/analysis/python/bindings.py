@@ -53,7 +53,7 @@ class ClassBinding(NamedTuple):
         name: Its name.
         bases: The bases' dotted names as written, without ``[...]``; ``?`` for other expressions.
         keywords: Keyword arguments of the ``class`` line as written.
-        decorators: As for a function; arguments of ``dataclass`` stand in ``options``.
+        decorators: As for a function; arguments of ``dataclass`` are in ``options``.
         options: Keyword arguments of the decorators, as written, by decorator.
         names: What its body binds.
         instance_names: The attributes that its methods set on ``self`` and the line of each.

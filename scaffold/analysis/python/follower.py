@@ -107,7 +107,7 @@ class Follower(ABC):
     def scope_at(self, node: ast.expr | ast.stmt) -> Scope:
         """Return the scope that a node is in."""
         at, scope = (node.lineno, node.col_offset), self.module
-        # The walk lists outer scopes first; decorators stand in front of what they decorate.
+        # The walk lists outer scopes first; decorators come before what they decorate.
         for each in self._openers:
             end = each.end_lineno or 0, each.end_col_offset or 0
             if (each.lineno, each.col_offset) < at < end:

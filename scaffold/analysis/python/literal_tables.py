@@ -155,7 +155,7 @@ def _united(value: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def _same(node: ast.expr) -> bool:
-    """Return whether a comprehension has just the names that stand in the tables it goes through.
+    """Return whether a comprehension has just the names that are in the tables it goes through.
 
     They are the keys of one table, or the elements of the lists that are its values.
     """

@@ -129,7 +129,7 @@ def read_parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})
-"""The types of constants that stand in a source as ``repr`` writes them."""
+"""The types of constants that are in a source as ``repr`` writes them."""
 
 
 def source_of(node: ast.expr | None) -> str | None:

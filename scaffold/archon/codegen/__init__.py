@@ -48,7 +48,7 @@ def write_model(design: Json) -> dict[str, str]:
 
     Args:
         design: What was found out about the model; ``folder``, ``module`` and ``spec_name`` say
-            where it is going to stand, if that does not follow from its model_type.
+            where it is going to be, if that does not follow from its model_type.
 
     Raises:
         TemplateError: What decides the text follows the configuration.

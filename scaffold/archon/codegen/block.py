@@ -154,7 +154,7 @@ def _renamed(step: Json, names: dict[str, str]) -> Json:
 
 
 def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
-    """Return where the norms of a block stand, as the end of its description."""
+    """Return where the norms of a block are, as the end of its description."""
     places: set[str] = set()
     branches: set[str] = set()
     ends = {name for step in steps for name, _ in step.get("sum", ())} | {steps[-1]["out"]}

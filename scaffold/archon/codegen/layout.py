@@ -17,7 +17,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 _STRENGTHS = ("**", "* / // % @", "+ -", "<< >>", "&", "^", "|", "== != < > <= >= in is not",
               "and or", "if else", "for", ",")  # fmt: skip
-"""What may stand between two lines, from what binds most; Black's order."""
+"""What may be between two lines, from what binds most; Black's order."""
 _RANKS = {text: rank for rank, row in enumerate(_STRENGTHS) for text in row.split()}
 _COMMA, _COMPREHENSION, _LOGIC = _RANKS[","], _RANKS["for"], _RANKS["and"]
 _TOKEN = re.compile(

@@ -77,7 +77,7 @@ def moe_fields(design: Json) -> list[Json]:
 def outer_args(design: Json) -> list[Json]:
     """Return the arguments that something other than the experts' options reads.
 
-    The others stand in ``moe_args`` only: one number has one place.
+    The others are in ``moe_args`` only: one number has one place.
     """
     fields = cast("list[Json]", design["args"])
     if not design.get("moe"):

@@ -173,7 +173,7 @@ _TEXTS = {
 
 
 def _is_training(file: str) -> bool:
-    # By where the package is: a project may well stand in a folder that is called areal.
+    # By where the package is: a project may well be in a folder that is called areal.
     for folder in getattr(sys.modules.get("areal"), "__path__", ()):
         if file.startswith(folder + os.sep):
             room = file[len(folder) + 1 :].partition(os.sep)[0]

@@ -1,4 +1,4 @@
-"""What ought to stand in a generated block, found out without running or importing anything."""
+"""What ought to be in a generated block, found out without running or importing anything."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Repository:
 
 
 def expected(block: Block, repository: Repository) -> str | Problem | None:
-    """Return what ought to stand in a block.
+    """Return what ought to be in a block.
 
     Returns:
         The text; a problem where there can be none, or where an output is stale; None for an output

@@ -99,7 +99,7 @@ def parse_blocks(text: str) -> list[Block]:
 
 
 def replace_blocks(text: str, renewed: Iterable[tuple[Block, Block]]) -> str:
-    """Return a document in which blocks stand as they are to be."""
+    """Return a document in which blocks are as they are to be."""
     ending = "\r\n" if "\r\n" in text else "\n"
     rows = text.replace("\r\n", "\n").split("\n")
     # From the bottom, so that the lines of blocks above stay as they were read.

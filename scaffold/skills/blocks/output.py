@@ -53,7 +53,7 @@ def inputs_of(block: Block, files: Files) -> list[str]:
 
 
 def stored_hash(block: Block, files: Files) -> str:
-    """Return the hash of a block's command, inputs and text as they stand.
+    """Return the hash of a block's command, inputs and text as they are.
 
     Raises:
         BlockError: The block is wrong, or an input cannot be read.

@@ -51,7 +51,7 @@ class Sources:
         """Return the statement that a dotted name refers to, with its module.
 
         Args:
-            dotted: The name; a colon may stand before the last part.
+            dotted: The name; a colon may come before the last part.
 
         Raises:
             BlockError: It is not there, or only running the code would tell.
@@ -121,7 +121,7 @@ def signature_text(block: Block, sources: Sources) -> str:
 def _head(module: Source, node: Definition, doc: str) -> str:
     """Return a definition up to its docstring, as it is written, moved to the left margin."""
     first = node.body[0]
-    # Above a decorated statement of the body stand its decorators, which are not of the head.
+    # Above a decorated statement of the body are its decorators, which are not of the head.
     end = min([first.lineno, *(each.lineno for each in getattr(first, "decorator_list", ()))]) - 1
     rows = [*_decorators(module, node), *rows_of(module)[node.lineno - 1 : end]]
     # Columns of the syntax tree count bytes of UTF-8.

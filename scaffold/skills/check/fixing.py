@@ -13,7 +13,7 @@ from scaffold.transaction.change import Change
 def fix_changes(findings: Sequence[Finding], files: Files) -> list[Change]:
     """Return the changes that the safe fixes of findings make.
 
-    A fix whose words do not stand on its line any more, or stand there twice, is left out.
+    A fix whose words are not on its line any more, or are there twice, is left out.
     """
     by_path: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:

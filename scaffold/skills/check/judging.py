@@ -66,7 +66,7 @@ def _names(reference: Reference, right: str) -> bool:
     if span is None:
         return False
     beside = "\0".join([span.before, span.after, *(each for each in span.block.row)])
-    # A name may stand with what it is a member of; behind the dot of a file is how it ends.
+    # A name may be with what it is a member of; behind the dot of a file is how it ends.
     is_file = reference.kind in _FILES or "/" in right
     is_member = not is_file and f".{right.rpartition('.')[2]}`" in beside
     return f"`{right}`" in beside or is_member

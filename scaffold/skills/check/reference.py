@@ -54,7 +54,7 @@ class Reference(NamedTuple):
     Args:
         kind: What it is; a key of `kinds.KINDS`.
         text: The words themselves, on one line.
-        line: Where they stand, from 1.
+        line: Where they are, from 1.
         column: The first character, from 1.
         data: What its finder knows beyond the words, for its resolver.
         block: The block it is in, where that is code.

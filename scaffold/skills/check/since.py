@@ -21,7 +21,7 @@ from scaffold.skills.check.reference import REFUTED
 from scaffold.skills.check.rules import fault
 
 _CALL = lazy_re(r"^(?:[\w.]+\.)?(?P<name>[A-Za-z_]\w+)(?:\(.*\))?$")
-# Names that stand for nothing of this repository when they stand alone in a sentence.
+# Names that stand for nothing of this repository when they are alone in a sentence.
 _SHORTEST = 4
 
 

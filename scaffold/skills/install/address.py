@@ -30,7 +30,7 @@ class Source:
     """Where skills come from.
 
     Args:
-        kind: "builtin", "folder" (its files as they stand) or "git" (a commit).
+        kind: "builtin", "folder" (its files as they are) or "git" (a commit).
         place: The folder or address; "" for the pack of the tool.
         revision: The branch, tag or commit that was asked for; "" for none.
     """

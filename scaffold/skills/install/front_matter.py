@@ -174,7 +174,7 @@ def with_name(data: bytes, name: str, where: str) -> bytes:
     """Return a SKILL.md under another name.
 
     Raises:
-        ScaffoldError: The name does not stand on lines of its own.
+        ScaffoldError: The name is not on lines of its own.
     """
     rows, head = _split(data)
     if head.fields["name"] == name:

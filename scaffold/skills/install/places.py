@@ -35,7 +35,7 @@ AGENT_ROOTS: dict[str, str] = {
 # OpenCode looks in another folder of a home than of a repository.
 _AT_HOME = {"opencode": ".config/opencode/agents"}
 
-# Where another skill or command of the same name may stand, of which a client would take one.
+# Where another skill or command of the same name may be, of which a client would take one.
 _NAMED_FOLDERS = (*ROOTS, ".codex/skills", ".opencode/skills", ".opencode/skill")
 _NAMED_FILES = (".claude/commands", ".opencode/commands", ".opencode/command")
 

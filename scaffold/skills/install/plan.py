@@ -122,7 +122,7 @@ def is_intact(now: Found, file: LockedFile) -> bool:
 
 
 def file_states(target: Path, skill: LockedSkill) -> Iterator[tuple[str, State]]:
-    """Yield every file of an installed skill, and those that stand beside them, with its state."""
+    """Yield every file of an installed skill, and those that are beside them, with its state."""
     known = {file.path for file in skill.files}
     for file in skill.files:
         now = find(target, file.path)

@@ -27,7 +27,7 @@ RECORD = ".scaffold/skills.sums"
 
 ROOTS = (".claude/", ".claude-plugin/", ".codex/", ".opencode/")
 FILES = (".agents/plugins/marketplace.json", "opencode.json")
-"""Where rendered files stand; a row that names another place is passed over."""
+"""Where rendered files are; a row that names another place is passed over."""
 
 _ROW = lazy_re(r"(?P<digest>[0-9a-f]{64})  (?P<path>\S.*)")
 
@@ -67,7 +67,7 @@ def record_text(rendered: Mapping[str, bytes]) -> bytes:
 
 
 class Rendered(NamedTuple):
-    """One file as it is to stand.
+    """One file as it is to be.
 
     Args:
         can_run: Whether it has its run bits; None where that does not matter.

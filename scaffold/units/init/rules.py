@@ -1,4 +1,4 @@
-"""The registry lines of a kind: those that most units have, in the block where these stand.
+"""The registry lines of a kind: those that most units have, in the block where these are.
 
 A line is known by what it has in common with those of the other units. What no shape can edit is
 left to a person, with the lines to look at.

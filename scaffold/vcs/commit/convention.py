@@ -72,7 +72,7 @@ _ROW = re.compile(r"""['"](?P<rule>[a-z-]+)['"]\s*:\s*(?:\[\s*(?P<level>2|\w+\.E
     ['"]always['"]\s*,\s*(?:(?P<limit>\d+)|\[(?P<words>[^\]]*)\]))?)?""", re.VERBOSE)  # fmt: skip
 _WORD = re.compile(r"""(?P<quote>['"])(?P<word>[^'"]+)(?P=quote)""")
 _ASKS = re.compile(r"conventional[ -]commits?\b|conventionalcommits\.org", re.IGNORECASE)
-# Commas and comments, which stand between the words of a list.
+# Commas and comments, which are between the words of a list.
 _BETWEEN = re.compile(r"[\s,]|//[^\n]*")
 # A sentence ends with its paragraph or its item of a list, too.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n\s*\n|\n\s*[-*+#]")
@@ -146,7 +146,7 @@ def learn_convention(root: Path, settings: CommitSettings, start: str = "HEAD") 
         if used.total() < (0.5 if page else KEPT) * len(messages):
             rules = rules._replace(is_conventional=False)
             evidence.append("so the form is not asked for")
-    # Areas of the code may stand where a type does: a history full of new ones has no list of them.
+    # Areas of the code may be where a type does: a history full of new ones has no list of them.
     asked_always = HEADER_RULES if written else HEADER_RULES - {"type"}
     return _kept(rules, messages, evidence, examples, _NEVER_UNASKED | asked_always)
 

@@ -27,7 +27,7 @@ _BEFORE_NOUNS = {
 }  # fmt: skip
 
 _BEHIND_NOUNS = {"this", "that", "some", "all", "more"}
-"""Those that stand behind a noun as well: "tests that fail", "changes this week", "checks all"."""
+"""Those that follow a noun as well: "tests that fail", "changes this week", "checks all"."""
 
 
 def imperative_of(subject: str) -> str | None:

@@ -98,7 +98,7 @@ def near_tests_run(near: Surroundings, commands: Sequence[str]) -> NearTests:
     ran: dict[str, set[int]] = {}
     for command in commands:
         _, program, options = f"{command} ".rpartition("pytest ")
-        # The author's results stand behind a colon.
+        # The author's results follow a colon.
         asked = marker_expression(options.partition(": ")[0]) if program else ""
         chosen = near.default if asked is None else asked
         for path in _named_by(command, near.tests, is_pytest=bool(program)):

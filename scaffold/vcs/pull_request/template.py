@@ -182,7 +182,7 @@ def fill_template(
     blocks = _blocks(filled)
     left = {key: part.strip() for key, part in parts.items() if part.strip()}
     if references and filled != text:
-        left.pop("references", None)  # they stand where the template wants them
+        left.pop("references", None)  # they are where the template wants them
     # The first heading that asks for a part gets it; a second one stays the author's.
     places: dict[str, int] = {}
     for number, (title, _) in enumerate(blocks):

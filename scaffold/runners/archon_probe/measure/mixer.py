@@ -64,7 +64,7 @@ def observe_mixer(call: Call, config: Any) -> Observed:
     features = {"class": f"{kind.__module__}:{kind.__name__}", "by_layer": by_layer}
     features["buffers"] = _given_buffers(call, built, config)
     features["unread"] = _unread(call.module)
-    # Tables that a class computes may stand in checkpoints too.
+    # Tables that a class computes may be in checkpoints too.
     saved = call.module.state_dict().keys()
     tensors |= {n: b for n, b in call.module.named_buffers() if n in saved}
     return Observed(features, {f"inner.{n}": p.detach() for n, p in tensors.items()})

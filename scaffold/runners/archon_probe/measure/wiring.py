@@ -72,7 +72,7 @@ def _blocks(calls: list[Call], attentions: Collection[str]) -> list[list[Call]]:
         call = block[0]
         width = call.x.shape[-1] if width is None else width
         before = joined[-1] if joined else []
-        # The output projection of an attention may stand beside it.
+        # The output projection of an attention may be beside it.
         is_after = [c.path for c in before] in [[path] for path in attentions]
         is_map = isinstance(call.module, nn.Linear)
         if is_after and is_map and is_close(call.x_rows, before[0].y_rows, 0.0):

@@ -1,4 +1,4 @@
-"""The parts of a Markdown text that can hold claims, with the lines and columns they stand at.
+"""The parts of a Markdown text that can hold claims, with the lines and columns they are at.
 
 markdown-it finds the blocks, as CommonMark and GitHub's tables have them; the spans inside a block
 are found here, since no parser gives their columns.
@@ -290,7 +290,7 @@ class _Reader:
 
 
 class _Rows:
-    """Where the characters of a block stand in the source; asked from left to right.
+    """Where the characters of a block are in the source; asked from left to right.
 
     Args:
         block: The block.
@@ -321,7 +321,7 @@ class _Rows:
     def _find_row(self) -> tuple[str, int]:
         """Return the line of the source, and where in it the block's own line begins.
 
-        The block's lines stand in the source behind the marks of lists and quotes.
+        The block's lines are in the source behind the marks of lists and quotes.
         """
         source, text = self._source(self._line), self.block.text
         stop = text.find("\n", self._begin)

@@ -111,7 +111,7 @@ class Scope:
     def locate(self, path: str) -> str | None:
         """Return the file or folder that a path means, or None.
 
-        Texts leave out folders that are plain from where they stand, and ``.py`` of a module.
+        Texts leave out folders that are plain from where they are, and ``.py`` of a module.
         """
         clean = path.removeprefix("./").strip("/")
         if not clean or clean == ".":

@@ -41,7 +41,7 @@ def _identity(x: Tensor) -> Tensor:
 class XIELU(nn.Module):
     """Integrates an ELU on both sides of zero, with two learned slopes.
 
-    The learned numbers and the constants stand in checkpoints.
+    The learned numbers and the constants are in checkpoints.
 
     Source: Huang and Schlag 2024, arXiv:2411.13010, equation 10.
     """

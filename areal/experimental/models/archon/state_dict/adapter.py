@@ -134,7 +134,7 @@ class RuleAdapter(BaseStateDictAdapter):
     def plan_of(self, found: Mapping[str, Shape]) -> CheckpointPlan:
         """Return the plan of a checkpoint that is to be read.
 
-        Single experts may also be packed as transformers has them in memory. Tensors that stand in
+        Single experts may also be packed as transformers has them in memory. Tensors that are in
         one parameter may divide it in any way, and from now on are saved as they were read.
 
         Args:
