@@ -40,7 +40,7 @@ def run(settings: Settings) -> list[Result]:
 def _wait_for_first_step(
     config: Path, folder: Path, trial: str, overrides: dict[str, object]
 ) -> float:
-    """Start a run of one step and returns the seconds until the step stands in its statistics."""
+    """Start a run of one step and returns the seconds until the step is in its statistics."""
     place = run_place(folder, trial)
     command = train_command(config, {**place, "total_train_steps": 1, **overrides})
     stats_file = folder / "benchmark" / trial / "stats.jsonl"

@@ -11,7 +11,7 @@ from scaffold.transaction.disk import Disk
 
 
 class Death(BaseException):
-    """Stands for the end of the process: no code of the run may mend anything after it."""
+    """Takes the place of the end of the process: no code of the run may mend anything after it."""
 
 
 class FaultyDisk(Disk):

@@ -189,7 +189,7 @@ class DigitWorkflow(RolloutWorkflow):
         return trajectory
 
     def is_bad(self, data: dict[str, Any]) -> bool:
-        """Says whether an episode is one of the few that go wrong."""
+        """Return whether an episode is one of the few that go wrong."""
         return data["row"] % 4 == 0 and workflow_context.get().sample_idx == 0
 
 

@@ -185,7 +185,7 @@ def test_every_path_and_link_leads_somewhere(document: Path):
 
 
 def resolves(dotted: str) -> bool:
-    """Says whether a dotted name is a module, or something in one."""
+    """Return whether a dotted name is a module, or something in one."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
         try:

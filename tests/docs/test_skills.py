@@ -36,7 +36,7 @@ SECTIONS = (
 )
 
 Edit = tuple[str, str]
-"""What stands in a file, and what the author writes in its place."""
+"""What is in a file, and what the author writes in its place."""
 
 Part = dict[str, list[Edit]]
 """What the author writes, file by file."""

@@ -1,4 +1,4 @@
-"""No code stands in units of two styles: what they share is imported."""
+"""No code is in units of two styles: what they share is imported."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from scaffold.units.remove import remove_unit
 from scaffold.units.update import update_units
 
 MARK = "zqxj"
-"""Begins every text, and stands in no template: where it is found, the text has come through."""
+"""Begins every text, and is in no template: where it is found, the text has come through."""
 
 PIECES = [
     "'", '"', "'''", '"""', "\\", "\\\\", "\n", "\r", "\r\n", "\t", "\0", "\x1b", "\x7f", "\x85",

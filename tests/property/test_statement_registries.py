@@ -204,7 +204,7 @@ FILES = st.one_of(calls(), decorated(), dispatches(), imports())
 
 
 def is_kept(before: bytes, after: bytes) -> bool:
-    """Tells whether all lines are there still in their order, but for one that grew."""
+    """Return whether all lines are there still in their order, but for one that grew."""
     rows, grown = after.splitlines(), 0
     position = 0
     for row in before.splitlines():

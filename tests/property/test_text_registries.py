@@ -84,7 +84,7 @@ DOCUMENTS = st.recursive(
 
 
 def agrees(node: Node, value: Any) -> bool:
-    """Tells whether what was read is what a full parser reads, as far as it was read."""
+    """Return whether what was read is what a full parser reads, as far as it was read."""
     if node.kind == "list":
         pairs = zip(node.items, value, strict=True)
         return isinstance(value, list) and all(agrees(item.node, each) for item, each in pairs)

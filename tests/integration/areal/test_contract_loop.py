@@ -32,7 +32,7 @@ def get_numbered_dataset(path: str, split: str | None = None, **_: Any) -> list[
 
 @pytest.fixture
 def named_server(warm_model: Path, tmp_path: Path) -> Iterator[str]:
-    """A server whose address stands under the name of the trial."""
+    """A server whose address is under the name of the trial."""
     with subprocess.Popen(
         command("serve", warm_model), env=environment(), stdout=subprocess.PIPE, text=True
     ) as server:

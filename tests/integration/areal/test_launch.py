@@ -141,7 +141,7 @@ def server_ports(launcher: subprocess.Popen[str]) -> list[int]:
 
 
 def kill_one(launcher: subprocess.Popen[str], words: str, index: int = 0) -> None:
-    """Kills one of the launcher's processes, by what stands in its command line."""
+    """Kills one of the launcher's processes, by what is in its command line."""
 
     def find() -> list[int]:
         every = descendants(launcher.pid)

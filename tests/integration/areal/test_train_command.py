@@ -40,7 +40,7 @@ def sevens(prompt, completions, prompt_ids, completion_ids, row, **kwargs):
 
 
 def log_rows(batch, path):
-    """Stands in for a lambda of one's own: it sees every batch that is trained on."""
+    """A stand-in for a lambda of one's own: it sees every batch that is trained on."""
     with open(path, "a") as file:
         file.write(f"{int(batch['versions'].max())} {batch['row'].tolist()}\\n")
     return 1.0

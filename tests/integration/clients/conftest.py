@@ -27,7 +27,7 @@ def clients() -> Path:
 
 @pytest.fixture(scope="session")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a copy of this repository as it stands in the work tree; nobody writes to it."""
+    """Returns a copy of this repository as it is in the work tree; nobody writes to it."""
     return copy_tracked(ROOT, tmp_path_factory.mktemp("pack"))
 
 

@@ -553,7 +553,7 @@ def test_ctrl_c_while_another_command_writes(root: Path) -> None:
 
 
 def is_open(pid: int, path: Path) -> bool:
-    """Tells whether a process holds a file open."""
+    """Return whether a process holds a file open."""
     try:
         links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
     except OSError:

@@ -59,7 +59,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tree(root: Path) -> dict[str, bytes | str]:
-    """Returns all that stands there, beside the target too."""
+    """Returns all that is there, beside the target too."""
     paths = sorted(root.parent.rglob("*"))
     return {
         str(path): os.readlink(path) if path.is_symlink() else path.read_bytes()

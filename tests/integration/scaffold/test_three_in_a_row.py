@@ -19,7 +19,7 @@ REQUESTS = [
 ]
 IDS = ["reward/sums", "dataset/word_sums", "workflow/second_try"]
 
-# What an author writes: file, what stands there, what takes its place.
+# What an author writes: file, what is there, what takes its place.
 WRITTEN = [
     (
         "{package}/reward/sums.py",

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("short_runs")
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Takes the place of the end of the process."""
 
 
 def images_yaml(folder: Path, **sections: Any) -> Path:

@@ -45,7 +45,7 @@ COSINE = "actor.optimizer.lr_scheduler_type=cosine"
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Takes the place of the end of the process."""
 
 
 class NumberedWorkflow(DigitWorkflow):

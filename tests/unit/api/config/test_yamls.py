@@ -130,7 +130,7 @@ def test_every_other_leaf_has_its_default(name: str) -> None:
 
 
 def default_section(config: Any, section: str) -> Any:
-    """Returns what stands there before anything is written; None if that is null."""
+    """Returns what is there before anything is written; None if that is null."""
     try:
         found = at(config, section) if section else config
     except AttributeError:  # below a section that is null by default

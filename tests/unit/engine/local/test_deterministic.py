@@ -122,7 +122,7 @@ def test_tokens_and_logprobs_do_not_depend_on_timing(model: Any, concurrent: int
     ]
     for other in runs[1:]:
         assert_same_bits(other, runs[0])
-    # A larger model's last bits depend on which row of a product a token stands in.
+    # A larger model's last bits depend on which row of a product a token is in.
     assert steps[0] == steps[1] == steps[2]
     group = runs[0][0]["input_ids"]
     assert len({tuple(ids) for ids in group.tolist()}) == 3  # samples of a row differ

@@ -43,7 +43,7 @@ def expected(text: str) -> dict[str, str]:
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Takes the place of the end of the process."""
 
 
 @contextmanager

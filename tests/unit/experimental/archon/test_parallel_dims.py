@@ -56,7 +56,7 @@ def test_flags_follow_the_sizes():
 
 @pytest.fixture
 def process_group():
-    """Stands in for a world of any size: collectives do nothing, meshes are made as always."""
+    """A stand-in for a world of any size: collectives do nothing, meshes are made as always."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     def start(world_size):

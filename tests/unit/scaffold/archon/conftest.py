@@ -36,7 +36,7 @@ class {prefix}Model(BaseArchonModel):
 
 
 class Bench:
-    """Stands in for the probes and for the writing; says what they were asked.
+    """A stand-in for the probes and for the writing; says what they were asked.
 
     Attributes:
         asked: The name and the request of every probe, in order.

@@ -706,7 +706,7 @@ def test_the_lines_that_a_meaning_may_concern_are_named(tmp_path: Path) -> None:
 
 
 def test_a_line_that_does_as_before_is_not_named(tmp_path: Path) -> None:
-    """Of what OpenRLHF changed for transformers 5 one call stands on several lines."""
+    """Of what OpenRLHF changed for transformers 5 one call is on several lines."""
     source = (
         "tokenizer.batch_decode(\n    rows[0].unsqueeze(0),\n    skip_special_tokens=True,\n)\n"
         "AutoTokenizer.from_pretrained(a)\n"

@@ -1,4 +1,4 @@
-"""The steps of a run: what stands in the way is never overwritten or followed."""
+"""The steps of a run: what is in the way is never overwritten or followed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from scaffold.analysis.files.front_matter import read_front_matter
         ("a: 1\nb: [x,\n  y]\nc: z", {"a": 1, "b": ["x", "y"], "c": "z"}, {"a": 2, "b": 3, "c": 5}),
         ("a: &here 1\nb: *here", {"a": 1, "b": 1}, {"a": 2, "b": 3}),
         ("1: a", {"1": "a"}, {"1": 2}),
-        # A merged key stands on no line of its own.
+        # A merged key is on no line of its own.
         ("base: &base {x: 1}\n<<: *base", {"base": {"x": 1}, "x": 1}, {"base": 2, "<<": 3}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Runs the proof of a model that stands in a target, with a fault put in."""
+"""Runs the proof of a model that is in a target, with a fault put in."""
 
 from __future__ import annotations
 

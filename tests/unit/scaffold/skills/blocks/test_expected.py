@@ -346,7 +346,7 @@ def test_what_cannot_be_made_is_a_problem(spec: str, problem: str, repository: R
 
 
 def is_in_step(block: Block, repository: Repository) -> bool:
-    """Return whether what stands in a block is what ought to."""
+    """Return whether what is in a block is what ought to."""
     found = expected(block, repository)
     return found is None or (isinstance(found, str) and found.strip("\n") == block.content)
 

@@ -38,7 +38,7 @@ def run_git(folder: Path, *argv: str) -> str:
 
 
 def commit_all(folder: Path, message: str = "work") -> str:
-    """Commits what stands in a folder, and returns the commit's id."""
+    """Commits what is in a folder, and returns the commit's id."""
     run_git(folder, "add", "--all", "--force")
     run_git(folder, "commit", "--quiet", "--allow-empty", "--message", message)
     return run_git(folder, "rev-parse", "HEAD")

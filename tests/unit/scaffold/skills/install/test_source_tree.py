@@ -1,4 +1,4 @@
-"""A skill read from a folder: no path of it leads elsewhere, whatever stands there."""
+"""A skill read from a folder: no path of it leads elsewhere, whatever is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mentions: every shape is found where a unit stands in it, and what is left is left."""
+"""Mentions: every shape is found where a unit is in it, and what is left is left."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ def test_one_message_of_many_keeps_reasons_authors_dates_and_trailers() -> None:
 
 
 def test_a_wrapped_sentence_with_a_colon_stays_in_its_reason() -> None:
-    # Such a line stands in a commit of bandit: without it the sentence said the opposite.
+    # Such a line is in a commit of bandit: without it the sentence said the opposite.
     reason = "The early return is\nidentical: the name is returned,\nskipping the call."
     these = material(f"feat: add x\n\n{reason}", "fix: mend x")
     text = squash_message(these, "feat: add x")

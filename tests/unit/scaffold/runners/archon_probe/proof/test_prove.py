@@ -188,7 +188,7 @@ def test_wrong_options_are_told_as_conditions_to_refuse() -> None:
 
 
 def gradient_is_right(off: float, noise: float | None, size: float = 1e-3) -> bool:
-    """Says whether a gradient of a size below the average, 1, passes.
+    """Return whether a gradient of a size below the average, 1, passes.
 
     Args:
         off: Norm of what it is off by.
