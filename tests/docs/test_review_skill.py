@@ -94,7 +94,7 @@ def test_who_follows_the_skill_has_reviewed(tmp_path: Path) -> None:
 
 
 def is_shown(promised: list[str], printed: list[str]) -> bool:
-    """Return whether the promised lines were printed in a row, but for those that dots stand for."""
+    """Return whether the promised lines were printed in a row, but for those of the dots."""
     parts: list[list[str]] = [[]]
     for line in promised:
         if line == "...":
