@@ -87,8 +87,9 @@ def make_plan(
         found.check(lambda entry=entry: edits.add(entry))
     todos = marked_todos(rendered)
     used = found.check(lambda: _used(request, use, snapshot)) if use and use.configs else None
-    unit = unit_of(request, rendered)._replace(settings=tuple(used.settings) if used else ())
-    records = found.check(lambda: records_of(unit, rendered, snapshot))
+    own = [file for file in rendered if not _was_there(file, snapshot)]
+    unit = unit_of(request, own)._replace(settings=tuple(used.settings) if used else ())
+    records = found.check(lambda: records_of(unit, own, snapshot))
     found.raise_all()
     is_used = bool(used and used.rows)
     unfinished = tuple(Step(todo.file, todo.line, todo.why) for todo in todos)
@@ -232,7 +233,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
         )
     check_neighbours(file.path, snapshot)
     check_bound_names(request, file.path, snapshot)
-    # A file that is already as it is to be needs no change, and becomes the unit's.
+    # A file that is already as it is to be needs no change.
     if state.data == file.data:
         return None
     if state.data is None:
@@ -255,6 +256,12 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
         code="file_exists",
         hint=f"choose another name, or replace it with --overwrite {file.path}",
     )
+
+
+def _was_there(file: RenderedFile, snapshot: Snapshot) -> bool:
+    """Return whether a module is the target's: other code may need it when all units are gone."""
+    is_made = file.path in snapshot.owners or snapshot.files[file.path].data != file.data
+    return file.role == SUPPORT and not is_made
 
 
 def _kept_support(rendered: Iterable[RenderedFile], snapshot: Snapshot) -> Iterator[Step]:

@@ -20,6 +20,7 @@ TEXTS: dict[str, list[str]] = {
     "env": ["", "FrozenLake-v1"],
     "question_column": ["", QUOTES],
     "answer_column": ["a\\b"],
+    "column": ["gold"],
     "prompt_column": ["", QUOTES],
     "chosen_column": ["", "it's \\ better"],
     "rejected_column": ['"worse"'],

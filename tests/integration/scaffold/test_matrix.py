@@ -44,7 +44,9 @@ def make(target: str, folder: Path) -> Path:
     if target == "repository":
         shutil.copy(ROOT / "pyproject.toml", root)
     else:
-        shutil.copytree(LAYOUTS / target, root, dirs_exist_ok=True)
+        # Ours stay, which code of ours imports; no kind here is a model.
+        models = shutil.ignore_patterns("archon")
+        shutil.copytree(LAYOUTS / target, root, dirs_exist_ok=True, ignore=models)
     if target == "older":  # it imports its workflows eagerly
         (root / "areal" / "workflow" / "vision_rlvr.py").unlink()
     return root

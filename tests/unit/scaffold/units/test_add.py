@@ -129,7 +129,7 @@ def test_adds_source_test_registry_line_and_record(root: Path, kind: str, style:
     assert (unit.id, unit.styles) == (f"{kind}/math_debate", (style,))
     roles = {file.path: file.role for file in unit.files}
     assert (roles.pop(source), roles.pop(test)) == ("source", "test")
-    assert set(roles.values()) <= {"support"}
+    assert set(roles.values()) <= {"part", "support"}
     for file in unit.files:
         assert file.sha256 == digest((root / file.path).read_bytes())
         base = root / base_path(unit.kind, unit.name, file.path)

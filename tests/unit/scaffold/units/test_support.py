@@ -11,7 +11,9 @@ import pytest
 from scaffold.templating.manifests import builtin_catalogue
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
+from scaffold.units.maintain import uninstall
 from scaffold.units.remove import remove_unit
+from scaffold.units.update import Writer, update_units
 
 ROOT = Path(__file__).parents[4]
 PROJECT = """
@@ -41,6 +43,10 @@ MODULES = {
     )
     for module in part.support
 }
+
+
+def no_writer(name: str) -> Writer:
+    raise AssertionError(f"no kind here is written by {name}")
 
 
 def make_project(root: Path, needs: str) -> Path:
@@ -96,6 +102,25 @@ def test_a_copy_that_somebody_edited_serves_the_next_unit_too(tmp_path: Path) ->
     for name in ("sums", "more"):
         remove_unit(f"reward/{name}", (), options)
     assert copy.read_bytes() == edited
+
+
+def test_a_module_that_was_there_before_is_nobodys_to_take_away(tmp_path: Path) -> None:
+    root = make_project(tmp_path, "areal>=1.0")
+    options = Options(root, with_format=False)
+    reward = CATALOGUE.kind("reward")
+    add_unit(reward, "sums", ("exact",), {}, options)
+    copy = root / "src" / "my_rl" / "testing.py"
+    uninstall(options)
+    # The code that stays behind needs the module, whatever becomes of later units.
+    add_unit(reward, "more", ("exact",), {}, options)
+    remove_unit("reward/more", (), options)
+    assert copy.is_file()
+    report = add_unit(reward, "sums", ("exact",), {}, options)
+    assert "src/my_rl/testing.py" not in {each.path for each in report.changes}
+    old = copy.read_bytes().replace(b'"""', b'"""Old. ', 1)
+    copy.write_bytes(old)
+    update_units(["sums"], ["take=last_line"], options, no_writer)
+    assert copy.read_bytes() == old
 
 
 def test_the_wheel_has_every_module() -> None:
