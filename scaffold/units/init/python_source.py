@@ -101,7 +101,9 @@ class Source:
         start = self._lines[line - 1]
         if self.text.isascii():
             return start + column
-        return start + len(self.text[start:].encode()[:column].decode("utf-8", "ignore"))
+        # A character has a byte at least: what is behind as many of them need not be encoded.
+        before = self.text[start : start + column].encode()[:column]
+        return start + len(before.decode("utf-8", "ignore"))
 
     def span(self, node: Any) -> tuple[int, int]:
         """Return where a statement or an expression stands, decorators included."""
