@@ -121,15 +121,25 @@ def _broken_beside(words: Sequence[str], root: Path, paths: Sequence[str]) -> se
     nobody runs it. What the tool made says nothing about that.
     """
     units, _ = sound_units(root)
-    made = {*paths, *(file.path for unit in units for file in unit.files)}
+    made = {root / path for path in paths}
+    made |= {root / file.path for unit in units for file in unit.files}
     folders = dict.fromkeys((root / path).parent for path in paths)
-    found = [file.relative_to(root).as_posix() for each in folders for file in each.glob("*.py")]
-    others = sorted({*found} - made)
+    beside = {file for each in folders for file in _files_beside(each, root, made)}
+    others = sorted(file.relative_to(root).as_posix() for file in beside)
     if not others:
         return set()
     done = run_limited([*words, *others], root, TIMEOUT_S, {})
     rows = done.output.splitlines() if done.status is not None else []
     return {_rule(row) for row in rows if any(path in row for path in others)}
+
+
+def _files_beside(folder: Path, root: Path, made: set[Path]) -> set[Path]:
+    """Return the Python files of a folder; where it is all the unit's, those around it."""
+    found = {*folder.glob("*.py")} - made
+    while not found and folder != root:
+        folder = folder.parent
+        found = {*folder.rglob("*.py")} - made if folder != root else found
+    return found
 
 
 def _rule(row: str) -> str:

@@ -67,6 +67,22 @@ def test_a_rule_that_the_files_beside_a_unit_break_does_not_make_it_fail(project
     assert {row.status for row in check_files(target, unit, PYTHON)} == {"failed"}
 
 
+def test_beside_a_unit_that_is_a_folder_are_the_folders_of_its_like(project: Path, unit: Unit):
+    folder, other = project / "my_rl/reward/sums", project / "my_rl/reward/others"
+    for each in (folder, other):
+        each.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "rule.py").write_text("X = undefined_name\n")
+    paths = ("my_rl/reward/sums/__init__.py", "my_rl/reward/sums/rule.py")
+    files = tuple(unit.files[0]._replace(path=path) for path in paths)
+    one = unit._replace(files=files)
+    (check,) = check_files(find_target(project), one, PYTHON)
+    assert check.status == "failed"
+    (other / "rule.py").write_text("Y = other_undefined_name\n")
+    (check,) = check_files(find_target(project), one, PYTHON)
+    assert (check.status, "F821" in check.message) == ("warning", True)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [
