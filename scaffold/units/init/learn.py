@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 import yaml
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.units.init.family import Family, Unit, is_test, read_text
 from scaffold.units.init.python_consensus import find_consensus
 from scaffold.units.init.python_source import Consensus, Cut, Source
@@ -37,11 +38,12 @@ TITLE = 72
 _RULE = re.compile(r"([=\-~^\"'`#*+.])\1{3,}\s*$")
 _LONG = re.compile(r"([=\-~^\"'`#*+.])(?: \1){3,}")
 
-PROSE = (".md", ".markdown", ".rst", ".txt")
+PAGES = (".md", ".markdown")
+PROSE = (*PAGES, ".rst", ".txt")
 
 # How a comment is written in files that are no Python; in others nothing can be marked.
 _COMMENTS = {
-    **dict.fromkeys((".md", ".markdown", ".html"), "<!-- {} -->"),
+    **dict.fromkeys((*PAGES, ".html"), "<!-- {} -->"),
     **dict.fromkeys((".toml", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".txt", ".in"), "# {}"),
     ".rst": ".. {}",
 }
@@ -218,6 +220,8 @@ def _lines(
     style = _COMMENTS.get(PurePosixPath(path).suffix)
     if style is None:
         return None
+    # Between the dashes on top of a page is YAML, whose comments are other ones.
+    head = read_front_matter(text).body_line - 1 if path.endswith(PAGES) else 0
     at = 0
     is_fenced = False
     while at < len(rows):
@@ -231,7 +235,8 @@ def _lines(
             at += 1
         indent = re.match(r"[ \t]*", rows[first])
         end = "\n" if rows[at - 1].endswith("\n") else ""
-        mark = f"{indent[0] if indent else ''}{style.format('YOURS: ' + why)}{end}"
+        comment = ("# {}" if first < head else style).format(f"YOURS: {why}")
+        mark = f"{indent[0] if indent else ''}{comment}{end}"
         gap = "\n" if at < len(rows) and rows[at].strip() and not rows[at - 1].strip() else ""
         # In a block of code the comment would be another one.
         cuts.append(Cut(starts[first], starts[at], ("" if is_fenced else mark) + gap))
@@ -276,6 +281,8 @@ def _is_sound(path: str, text: str) -> bool:
                 yaml.safe_load(text)
             case ".json":
                 json.loads(text)
+            case ".md" | ".markdown":
+                return not read_front_matter(text).problem
             case _:
                 pass
     except (ValueError, yaml.YAMLError):

@@ -520,6 +520,22 @@ def test_the_lines_around_a_title_are_long_enough_for_any(tmp_path: Path):
     assert set(over) == {"-"}
 
 
+def test_the_front_matter_of_a_page_stays_yaml(tmp_path: Path):
+    texts = things()
+    for number, key in enumerate(("one", "two", "tri")):
+        texts[f"docs/{key}.md"] = (
+            f"---\ntitle: {key}\nabout: {number}\n---\n\n# {key}\n\nNo {number}\n"
+        )
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    add_unit(kind, "new", [], {}, Options(root, with_format=False))
+    why = "YOURS: each thing has its own; see docs/one.md"
+    assert (root / "docs/new.md").read_text() == (
+        f"---\ntitle: new\n# {why}\n---\n\n# new\n\n<!-- {why} -->\n"
+    )
+
+
 def test_a_unit_that_cannot_be_imported_is_told_and_one_that_lacks_packages_is_not(root: Path):
     calls: list[list[str]] = []
 
