@@ -24,9 +24,11 @@ from scaffold.units.init.python_names import (
     is_import_block,
     loaded,
     named_class,
+    named_first,
     needed,
     parts,
     prune,
+    sort_of,
     stored,
     without_headings,
 )
@@ -213,8 +215,7 @@ class _Merge:
                 self.cuts.append(Cut(last, last, f"{self.own.indent(node.body[0])}pass\n"))
 
     def _function(self, node: Function, pairs: Sequence[Pair]) -> None:
-        self._decorators(node, pairs)
-        self._header(node, pairs)
+        self._header(node, pairs, self._decorators(node, pairs))
         rows = node.body
         if is_docstring(rows[0], rows):
             inner = [Pair(p.source, p.node.body[0]) for p in pairs]
@@ -264,13 +265,17 @@ class _Merge:
 
     # ---- the parts of statements -----------------------------------------------------------------
 
-    def _decorators(self, node: Definition, pairs: Sequence[Pair]) -> None:
+    def _decorators(self, node: Definition, pairs: Sequence[Pair]) -> set[str]:
+        """Leave out the decorators that not most have; return the parameters that those named."""
+        gone: set[str] = set()
         for mark in node.decorator_list:
             theirs = [Pair(p.source, n) for p in pairs for n in p.node.decorator_list]
             if is_most(self.votes(mark, theirs), len(pairs)) or self._call_stays(mark, theirs):
                 continue
             start, end = self.own.span(mark)
             self.cuts.append(Cut(self.own.line_start(start), self.own.line_end(end)))
+            gone |= named_first(mark)
+        return gone
 
     def _call_stays(self, mark: ast.expr, theirs: Sequence[Pair]) -> bool:
         """Keep of a decorator that most call the arguments that name the unit, or that most have.
@@ -291,9 +296,17 @@ class _Merge:
             or is_most(self.votes(row, given), len(self.others))
             for row in rows
         ]
-        if any(stays):
-            self._leave(rows, stays)
-        return any(stays)
+        if not any(stays):
+            return False
+        for place, row in enumerate(mark.args):
+            # What most say in this place, each in its own way, the call cannot be without.
+            there = [Pair(p.source, n) for p in calls for n in p.node.args[place:][:1]]
+            alike = [p for p in there if sort_of(p.node) == sort_of(row)]
+            if not stays[place] and is_most(len(alike), len(self.others)):
+                self._reduce(row, alike)
+                stays[place] = True
+        self._leave(rows, stays)
+        return True
 
     def _header_name(self, node: Definition, pairs: Sequence[Pair]) -> None:
         own = self._head(self.own, node)
@@ -305,7 +318,7 @@ class _Merge:
         at = source.text.find(node.name, start + 4)
         return pieces_between(source.pieces, start, at + len(node.name))
 
-    def _header(self, node: Function, pairs: Sequence[Pair]) -> None:
+    def _header(self, node: Function, pairs: Sequence[Pair], gone: set[str]) -> None:
         start = self.own.offset(node.lineno, node.col_offset)
         own = pieces_between(self.own.pieces, start, self._colon(self.own, node))
         theirs = (
@@ -319,7 +332,7 @@ class _Merge:
             )
             for p in pairs
         )
-        if is_most(self._count(own, theirs), len(pairs)):
+        if is_most(self._count(own, theirs), len(pairs)) and not gone:
             return
         self._header_name(node, pairs)
         args = copy_of(node.args)
@@ -327,8 +340,10 @@ class _Merge:
                  for p in pairs]  # fmt: skip
 
         def is_shared(arg: ast.arg | None) -> bool:
-            return arg is not None and is_most(
-                sum(self.own.canon(arg.arg) in each for each in known), len(pairs)
+            return (
+                arg is not None
+                and arg.arg not in gone
+                and is_most(sum(self.own.canon(arg.arg) in each for each in known), len(pairs))
             )
 
         prune(args, is_shared)

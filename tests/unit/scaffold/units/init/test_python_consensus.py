@@ -250,3 +250,18 @@ def test_a_decorator_stays_with_what_names_the_unit_or_is_shared():
     one, two = text("'one', 'o'", "1"), text("'two-x', True", "2")
     three = text("'the-three'", "3")
     assert kept(one, two, three) == "@register('one')\ndef run(x):\n    return x\n"
+
+
+def test_what_a_decorator_gives_goes_and_stays_with_it():
+    def text(names: str, rows: str) -> str:
+        mark = f"@mark.each('{names}', [{rows}])\n"
+        return f"{mark}def test_it({names}):\n    assert f({rows})\n    assert g({names})\n"
+
+    one, two, three = text("a, b", "(1, 2)"), text("a, b", "(3, 4)"), text("a, b, c", "(5, 6, 7)")
+    open_body = f"    {MARK}\n    raise NotImplementedError\n"
+    # The names that most have stay with an empty list of their values.
+    assert kept(one, two, three) == (
+        f"@mark.each('a, b', [])\ndef test_it(a, b):\n{open_body}    assert g(a, b)\n"
+    )
+    # Nobody gives the parameters of a decorator that goes.
+    assert kept(one, three, text("b, c", "(8, 9)")) == f"def test_it():\n{open_body}"
