@@ -119,10 +119,11 @@ class _Merge:
         return count_same(own, ((s.name.key, pieces) for s, pieces in others), self.evidence)
 
     def counterparts(self, node: ast.stmt, bodies: Iterable[Pair]) -> list[Pair]:
-        """Return the first statement of each body that is known by the same name.
+        """Return the statement of each body that is known by the same name.
 
-        Of a class that alone bears the unit's name it is the class that alone bears theirs:
-        ``OneOAuth`` has ``TwoOAuth2`` as its counterpart.
+        Of several, as overloads and setters are, it is the one that is the same, or has the same
+        decorators, or is the first. Of a class that alone bears the unit's name it is the class
+        that alone bears theirs: ``OneOAuth`` has ``TwoOAuth2`` as its counterpart.
         """
         wanted = identity(self.own, node)
         is_main = isinstance(node, ast.ClassDef) and node is named_class(
@@ -131,12 +132,26 @@ class _Merge:
         found: list[Pair] = []
         for source, owner in bodies:
             rows = getattr(owner, "body", [])
-            row = next((n for n in rows if identity(source, n) == wanted), None)
+            known = [n for n in rows if identity(source, n) == wanted]
+            row = self._nearest(node, source, known) if known else None
             if row is None and is_main:
                 row = named_class(source, rows)
             if row is not None:
                 found.append(Pair(source, row))
         return found
+
+    def _nearest(self, node: ast.stmt, source: Source, rows: Sequence[ast.stmt]) -> ast.stmt:
+        def form(its: Source, each: ast.stmt) -> tuple[list[str], str]:
+            return [its.canon(mark) for mark in getattr(each, "decorator_list", [])], its.canon(
+                each
+            )
+
+        if len(rows) == 1:
+            return rows[0]
+        marks, text = form(self.own, node)
+        found = [form(source, each) for each in rows]
+        return min(zip(found, rows, strict=True),
+                   key=lambda each: (each[0][1] != text, each[0][0] != marks))[1]  # fmt: skip
 
     def _names_gone(self, pairs: Sequence[Pair]) -> frozenset[str]:
         """Return the names of the module that only this unit binds."""

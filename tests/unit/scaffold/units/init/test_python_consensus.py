@@ -265,3 +265,30 @@ def test_what_a_decorator_gives_goes_and_stays_with_it():
     )
     # Nobody gives the parameters of a decorator that goes.
     assert kept(one, three, text("b, c", "(8, 9)")) == f"def test_it():\n{open_body}"
+
+
+def test_of_several_definitions_of_one_name_the_like_are_compared():
+    def text(key: str, *more: str) -> str:
+        given = "".join(f"    @overload\n    def __init__(self, *, {each}) -> None: ...\n"
+                        for each in more)  # fmt: skip
+        return f"""class {key}:
+    @overload
+    def __init__(self) -> None: ...
+{given}    def __init__(self, *, key=None, client=None) -> None:
+        super().__init__(key, client)
+"""
+
+    one = text("One", "key: str", "client: Client")
+    others = [text("Two", "client: Client"), text("Three", "key: str", "client: Client")]
+    assert kept(one, *others) == one
+    # A setter is no getter.
+    one = """class One:
+    @property
+    def x(self):
+        return self._x
+
+    @x.setter
+    def x(self, value):
+        self._x = value
+"""
+    assert kept(one, one.replace("One", "Two")) == one
