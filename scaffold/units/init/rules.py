@@ -25,6 +25,7 @@ from scaffold.units.init.spellings import (
     as_pattern,
     canon,
     count_same,
+    flattened,
     is_most,
     same_name,
     slots,
@@ -126,7 +127,9 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
         if path in own or path.startswith(homes) or NOT_LOOKED_AT.search(path):
             continue
         text = read_text(files, path)
-        named = [unit for unit in units if unit.name.occurs_in(text)]
+        flat = flattened(text)
+        held = [unit for unit in units if unit.name.may_occur_in(flat)]
+        named = [unit for unit in held if unit.name.occurs_in(text)]
         if is_most(len(named) - 1, len(family.siblings)) and not _names_all(text, family, files):
             _learn_file(family, path, files[path], named, found, lexicon)
     kept = _with_definitions(found.rules, files, own)
@@ -435,9 +438,8 @@ def _steps(family: Family, path: str, data: bytes, rest: bytes, base: Unit) -> l
         unit.key: {
             canon(pieces).removesuffix(" ,")
             for row in rows
-            if len(row) <= MAX_LINE
+            if len(row) <= MAX_LINE and unit.name.occurs_in(row)
             for pieces in [unit.name.pieces(row)]
-            if any(piece.is_name for piece in pieces)
         }
         for unit in (family.unit, *family.siblings)
     }

@@ -131,6 +131,10 @@ class Name:
         ]
         return sorted([*longer, *rest])
 
+    def may_occur_in(self, flat: str) -> bool:
+        """Return whether a text that `flattened` gave can hold the name; cheap for large ones."""
+        return bool(self.class_name) or flattened(self.key) in flat
+
     def occurs_in(self, text: str) -> bool:
         """Return whether a text holds the name in any spelling."""
         return bool(self.spans(text))
@@ -150,6 +154,11 @@ class Name:
         if variable == CLASS_NAME:
             return self.class_name
         return self.class_prefix if variable == CLASS_PREFIX else key_names(self.key)[variable]
+
+
+def flattened(text: str) -> str:
+    """Return a text in which all spellings of a name are one."""
+    return text.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
 def masked(text: str, spans: Iterable[tuple[int, int]], mark: str = "\0") -> str:
