@@ -54,9 +54,10 @@ def parts(node: ast.AST, name: str) -> Any:
     return getattr(node, name)
 
 
-def sort_of(node: ast.AST) -> tuple[type, type]:
+def sort_of(node: ast.AST) -> tuple[type[object], type[object]]:
     """Return what values that stand for each other have in common."""
-    return type(node), type(getattr(node, "value", None))
+    value: object = getattr(node, "value", None)
+    return type(node), type(value)
 
 
 def named_first(mark: ast.expr) -> set[str]:
