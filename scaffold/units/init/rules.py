@@ -193,7 +193,9 @@ def _learn_file(
         rest = without_entry(rest, group.get(family.unit.key) or next(iter(group.values())))
     base = family.unit if family.unit in named else named[0]
     if not path.endswith(PROSE):
-        found.steps += _steps(family, path, data, rest, base)
+        lines = (rule.found for rule in found.rules[first:] if rule.found.shape != "import")
+        used = " ".join(f"{each.key} {each.value}" for each in lines)
+        found.steps += _steps(family, path, data, rest, base, used)
 
 
 def _groups(entries: Mapping[str, Sequence[Entry]], family: Family) -> list[dict[str, Entry]]:
@@ -428,8 +430,19 @@ def _without_bare_imports(rules: Sequence[Rule]) -> list[Rule]:
 # ---- what no shape can edit ----------------------------------------------------------------------
 
 
-def _steps(family: Family, path: str, data: bytes, rest: bytes, base: Unit) -> list[Step]:
-    """Return the blocks of lines whose like most units have, in what is left of a file."""
+def _steps(
+    family: Family, path: str, data: bytes, rest: bytes, base: Unit, used: str
+) -> list[Step]:
+    """Return the blocks of lines whose like most units have, in what is left of a file.
+
+    Args:
+        family: The units.
+        path: The file.
+        data: Its bytes.
+        rest: What of them no rule has.
+        base: The unit whose lines are looked at.
+        used: What the rules of the file write there.
+    """
     text = data.decode("utf-8-sig", "replace")
     left = set(rest.decode("utf-8-sig", "replace").splitlines())
     rows = text.splitlines()
@@ -452,8 +465,11 @@ def _steps(family: Family, path: str, data: bytes, rest: bytes, base: Unit) -> l
         # The last line of a list has no comma.
         form = canon(base.name.pieces(row)).removesuffix(" ,")
         count = sum(form in known for key, known in forms.items() if key != base.key)
-        # An import is only a line for a person where the file is the list.
-        if is_most(count, len(family.siblings)) and not re.match(r"\s*(from|import)\b", row):
+        # An import is only a line for a person where the file is the list, or uses what it binds.
+        is_import = re.match(r"\s*(from|import)\b", row)
+        bound = set(re.findall(r"\w+", row.rpartition("import")[2] if is_import else ""))
+        is_step = not is_import or bound & set(re.findall(r"\w+", used))
+        if is_step and is_most(count, len(family.siblings)):
             hits.append(number)
     blocks: list[list[int]] = []
     for number in hits:

@@ -453,6 +453,23 @@ def test_an_import_that_is_used_by_hand_is_a_step(tmp_path: Path):
     ]
 
 
+def test_an_import_that_no_shape_edits_and_a_registry_line_needs_is_a_step(tmp_path: Path):
+    texts = things()
+    names = [f"{key.capitalize()}Thing" for key in ("one", "two", "tri")]
+    imports = "".join(f"    from lib.things import {name}\n" for name in names)
+    rows = "".join(f"    {name},\n" for name in names)
+    texts["lib/app.py"] = f"with guard():\n{imports}\nALL = [\n{rows}]\n"
+    # Without a use of the name the line tells a person nothing.
+    texts["lib/more.py"] = f"with guard():\n{imports}"
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    made = add_unit(kind, "new", [], {}, Options(root, with_format=False))
+    assert "    NewThing,\n" in (root / "lib/app.py").read_text()
+    steps = [(each.file, each.line) for each in made.next if each.file != "lib/things/new.py"]
+    assert steps == [("lib/app.py", 4)]
+
+
 def test_of_several_entries_of_a_unit_the_one_with_its_name_is_shown(tmp_path: Path):
     texts = things(("one", "two", "tri", "fiv", "six"))
     texts["lib/things/__init__.py"] = """THINGS = {
