@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit, sound_units
+from scaffold.units.todos import OpenTodo, is_marked, open_todos
 from scaffold.verify.checks import Check, failed, warning
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.process import run_limited
@@ -71,6 +72,7 @@ CHECKERS = (
 def check_files(target: Target, unit: Unit, python: Interpreter) -> list[Check]:
     """Run every checker that the target configures on the unit's Python files."""
     paths = [file.path for file in unit.files if file.path.endswith(".py")]
+    todos = open_todos(target.root, unit)
     tables = _tool_tables(target.root)
     found: list[Check] = []
     for checker in CHECKERS:
@@ -79,12 +81,18 @@ def check_files(target: Target, unit: Unit, python: Interpreter) -> list[Check]:
             continue
         covered = [each for each in paths if _covers(checker, table or {}, each)]
         if covered:
-            found += _run(checker, target.root, python, covered)
+            found += _run(checker, target.root, python, covered, todos)
     # Two ways to run a program that is not there are one finding.
     return list(dict.fromkeys(found))
 
 
-def _run(checker: Checker, root: Path, python: Interpreter, paths: Sequence[str]) -> list[Check]:
+def _run(
+    checker: Checker,
+    root: Path,
+    python: Interpreter,
+    paths: Sequence[str],
+    todos: Sequence[OpenTodo],
+) -> list[Check]:
     program = _program(checker.program, root, python)
     if program is None:
         text = f"not run: {checker.program}, which the repository configures, is not installed"
@@ -97,11 +105,17 @@ def _run(checker: Checker, root: Path, python: Interpreter, paths: Sequence[str]
     if done.status is None or not rows:
         text = f"{checker.program} {done.describe()}: {done.last_lines()}"
         return [warning("style", f"not run: {text}")]
-    if not checker.is_of_style:
-        return [failed("style", row) for row in _shown(checker, rows)]
-    free = _broken_beside([*program, *checker.words], root, paths)
-    wrong = [row for row in rows if _rule(row) not in free]
+    waiting = [row for row in rows if _is_in_todo(row, root, paths, todos)]
+    rows = [row for row in rows if row not in waiting]
     found = [
+        warning("style", f"{row}; what is written there is yours")
+        for row in _shown(checker, waiting)
+    ]
+    if not checker.is_of_style:
+        return [*(failed("style", row) for row in _shown(checker, rows)), *found]
+    free = _broken_beside([*program, *checker.words], root, paths) if rows else set[str]()
+    wrong = [row for row in rows if _rule(row) not in free]
+    found += [
         warning("style", f"{row}; the files beside it break this rule too")
         for row in _shown(checker, [row for row in rows if row not in wrong])
     ]
@@ -112,6 +126,15 @@ def _run(checker: Checker, root: Path, python: Interpreter, paths: Sequence[str]
 
 def _shown(checker: Checker, rows: Sequence[str]) -> list[str]:
     return [f"{checker.program}: {' '.join(row.split())}" for row in rows[:MAX_SHOWN]]
+
+
+def _is_in_todo(row: str, root: Path, paths: Sequence[str], todos: Sequence[OpenTodo]) -> bool:
+    """Return whether a finding is about a place that the author has not written yet."""
+    for path in paths:
+        at = re.search(rf"{re.escape(path)}:(\d+):", row)
+        if at is not None:
+            return is_marked(root, todos, path, int(at[1]))
+    return False
 
 
 def _broken_beside(words: Sequence[str], root: Path, paths: Sequence[str]) -> set[str]:

@@ -15,6 +15,7 @@ from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import Todo, Unit, base_path, find_unit
+from scaffold.units.todos import open_todos
 from scaffold.verify import checkers
 from scaffold.verify.checkers import check_files
 from scaffold.verify.interpreter import Interpreter
@@ -65,6 +66,25 @@ def test_a_rule_that_the_files_beside_a_unit_break_does_not_make_it_fail(project
     made = project / "my_rl/reward/others_too.py"
     made.write_text(made.read_text() + "\n\nY = other_undefined_name\n")
     assert {row.status for row in check_files(target, unit, PYTHON)} == {"failed"}
+
+
+def test_a_rule_that_an_open_place_breaks_waits_for_the_author(project: Path):
+    options = Options(project, with_format=False)
+    add_unit(load_kind("reward"), "mine", ["exact"], {}, options)
+    unit = find_unit(project, "reward/mine")
+    (todo, *_) = [each for each in open_todos(project, unit) if each.file == unit.files[0].path]
+    for root in (project, project / Path(base_path("reward", "mine", "x")).parent):
+        source = next(root.glob("my_rl/reward/mine.py*"))
+        rows = source.read_text().split("\n")
+        rows.insert(todo.line - 1, "    unused = 1")
+        source.write_text("\n".join(rows))
+    found = check_files(find_target(project), unit, PYTHON)
+    assert [(row.status, "F841" in row.message) for row in found] == [("warning", True)]
+    # Outside of it the rule holds.
+    text = source.read_text()
+    (project / unit.files[0].path).write_text(f"{text}\n\ndef f() -> None:\n    unused = 1\n")
+    found = check_files(find_target(project), unit, PYTHON)
+    assert sorted(row.status for row in found) == ["failed", "warning"]
 
 
 def test_beside_a_unit_that_is_a_folder_are_the_folders_of_its_like(project: Path, unit: Unit):
