@@ -257,6 +257,9 @@ def test_what_cannot_be_taught_is_refused(root: Path, tmp_path_factory: pytest.T
     refused(root, "kind_known", kind="reward")
     (root / "lib/things/broken.py").write_text("def (\n")
     refused(root, "template_invalid", like="broken")
+    (root / "lib/things/0002_more.py").write_text("x = 1\n")
+    error = refused(root, "name_digit", like="lib/things/0002_more.py")
+    assert "has a number in front" in error.message
     empty = tmp_path_factory.mktemp("empty")
     refused(empty, "target_missing", like=None)
     with pytest.raises(ScaffoldError) as refusal:
