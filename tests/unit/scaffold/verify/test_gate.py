@@ -131,6 +131,20 @@ def test_a_test_that_runs_into_an_open_place_waits_for_the_author(
     assert (level.status, level.reason.startswith(told)) == (status, True), level.reason
 
 
+def test_tests_of_a_project_inside_of_the_repository_are_found(
+    project: Path, unit: Unit, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which takes most of the time
+    inner = project / "inner-gym"
+    (inner / "tests").mkdir(parents=True)
+    (inner / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (inner / "tests/test_sums.py").write_text("def test_own():\n    pass\n")
+    test = unit.files[-1]._replace(path="inner-gym/tests/test_sums.py", role="test")
+    bench = Bench(find_target(project), PYTHON, Limits(60))
+    level = run_tests(bench, unit._replace(files=(test,), entries=()))
+    assert (level.status, level.reason[:8]) == ("passed", "1 passed"), level
+
+
 def test_a_checker_that_is_not_there_is_told(
     project: Path, unit: Unit, monkeypatch: pytest.MonkeyPatch
 ):
