@@ -351,15 +351,14 @@ class _Merge:
             return
         self._header_name(node, pairs)
         args = copy_of(node.args)
-        known = [{p.source.canon(a.arg) for a in ast.walk(p.node.args) if isinstance(a, ast.arg)}
-                 for p in pairs]  # fmt: skip
+        known = [_parameters(p.source, p.node.args) for p in pairs]
+        own_names = _parameters(self.own, node.args)
 
         def is_shared(arg: ast.arg | None) -> bool:
-            return (
-                arg is not None
-                and arg.arg not in gone
-                and is_most(sum(self.own.canon(arg.arg) in each for each in known), len(pairs))
-            )
+            if arg is None or arg.arg in gone:
+                return False
+            known_by = own_names[arg.arg]
+            return is_most(sum(known_by in each.values() for each in known), len(pairs))
 
         prune(args, is_shared)
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -688,6 +687,15 @@ class _Merge:
         wanted = _import_form(self.own, node, alias)
         found = sum(wanted in _imports_of(other) for other in self.others)
         return is_most(found, len(self.others))
+
+
+def _parameters(source: Source, args: ast.arguments) -> dict[str, str]:
+    """Return what each parameter is known by in other units: its name, or its stars."""
+    found = {
+        each.arg: source.canon(each.arg) for each in ast.walk(args) if isinstance(each, ast.arg)
+    }
+    stars = {"*": args.vararg, "**": args.kwarg}
+    return found | {each.arg: star for star, each in stars.items() if each is not None}
 
 
 def _imports_of(source: Source) -> set[str]:

@@ -292,3 +292,10 @@ def test_of_several_definitions_of_one_name_the_like_are_compared():
         self._x = value
 """
     assert kept(one, one.replace("One", "Two")) == one
+
+
+def test_a_parameter_with_stars_stays_whatever_it_is_called():
+    own = "def run(x, y, *labels, **words):\n    return x\n"
+    others = ["def run(x, *args, **options):\n    return x\n", "def run(x, **kw):\n    return x\n"]
+    assert kept(own, *others) == "def run(x, *labels, **words):\n    return x\n"
+    assert kept(own, others[1], others[1]) == "def run(x, **words):\n    return x\n"
