@@ -100,8 +100,10 @@ def _run(
     done = run_limited([*program, *checker.words, *paths], root, TIMEOUT_S, {})
     if done.status == 0:
         return []
-    # A type checker reports what the files import too, which is not the unit's.
-    rows = [row for row in done.output.splitlines() if any(path in row for path in paths)]
+    # A type checker reports what the files import too, which is not the unit's, and pyright has a
+    # line with the name of each file.
+    ends = "" if checker.is_of_style else ":"
+    rows = [row for row in done.output.splitlines() if any(path + ends in row for path in paths)]
     if done.status is None or not rows:
         text = f"{checker.program} {done.describe()}: {done.last_lines()}"
         return [warning("style", f"not run: {text}")]

@@ -167,7 +167,8 @@ def test_types_are_checked_where_the_repository_checks_them(
     settings.write_text(f"{text}\n[tool.pyright]\n{table}\n")
     # A type checker that finds something in one file of the unit, and in another file.
     program = project / "pyright.py"
-    program.write_text("print('my_rl/reward/sums.py:3: bad')\nprint('x.py:1: no')\nexit(1)\n")
+    rows = ["/my_rl/reward/sums.py", "my_rl/reward/sums.py:3: bad", "/x.py", "x.py:1: no"]
+    program.write_text("".join(f"print({row!r})\n" for row in rows) + "exit(1)\n")
     monkeypatch.setattr(checkers, "_program", lambda *_: [sys.executable, str(program)])
     found = check_files(find_target(project), unit, PYTHON)
     messages = ["pyright: my_rl/reward/sums.py:3: bad"] if is_run else []
