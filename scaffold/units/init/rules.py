@@ -40,6 +40,9 @@ MIN_ALL = 20
 MAX_LINE = 200
 """How long a line may be that a person is told to add its like of."""
 
+MAX_EXAMPLE = 60
+"""How much of an example is shown where a new unit is asked for its own."""
+
 _KEYED = ("dict", "import")
 """The shapes whose key may be a question, as their value tells whose they are."""
 
@@ -268,7 +271,7 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
         )
         question = Question(
             f"{name}_name",
-            f"what {entry.file} knows it by, such as: {entry.key[:60]}",
+            f"what {entry.file} knows it by, such as: {_shown(entry.key)}",
             entry.key,
             is_key=True,
         )
@@ -278,7 +281,7 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
             return None
         question = Question(
             _question_name(entry, names[base]),
-            f"what {entry.file} has for it, such as: {entry.value[:60]}",
+            f"what {entry.file} has for it, such as: {_shown(entry.value)}",
             entry.value,
             _default(entry, [each.value for each in group.values()]),
         )
@@ -306,6 +309,12 @@ def _part(
     return as_pattern(text, found)
 
 
+def _shown(text: str) -> str:
+    """Return an example for a line of help."""
+    row = " ".join(text.split())
+    return row if len(row) <= MAX_EXAMPLE else f"{row[: MAX_EXAMPLE - 4]} ..."
+
+
 def _default(entry: Entry, values: Sequence[str]) -> str:
     """Return what most units have; of a row in a page, cell by cell, with a mark for the rest."""
 
@@ -328,7 +337,9 @@ def _question_name(entry: Entry, name: Name) -> str:
         text = PurePosixPath(entry.file).stem
     words = re.findall(r"[a-z][a-z0-9]*", text.lower())
     words = words or re.findall(r"[a-z][a-z0-9]*", entry.table.lower())
-    return "_".join(words[-4:])[:48].strip("_") or "value"
+    # One word alone may be a variable of all templates, or an option of all commands.
+    words = words[-4:] if len(words) > 1 else [*words, "value"]
+    return "_".join(words)[:48].strip("_")
 
 
 def _is_one_line(one: Rule, other: Rule) -> bool:

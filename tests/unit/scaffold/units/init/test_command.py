@@ -489,6 +489,29 @@ def test_of_several_entries_of_a_unit_the_one_with_its_name_is_shown(tmp_path: P
     assert "such as: one" in question.help
 
 
+@pytest.mark.parametrize("table", ["REGISTRY", "Target", "words"])
+def test_a_registry_may_be_called_like_a_variable_or_an_option(tmp_path: Path, table: str):
+    rows = "".join(f"    {key!r}: {number},\n" for number, key in enumerate(("one", "two", "tri")))
+    root = make(tmp_path, {**things(), "lib/table.py": f"{table} = {{\n{rows}}}\n"})
+    init(root, "one")
+    (name,) = find_target(root).catalogue.kind("thing").answers
+    assert name == f"{table.lower()}_value"
+    add_unit(find_target(root).catalogue.kind("thing"), "new", [], {name: "7"}, Options(root))
+    assert "    'new': 7,\n" in (root / "lib/table.py").read_text()
+
+
+def test_an_example_of_several_lines_is_shown_on_one(tmp_path: Path):
+    texts = things()
+    rows = "".join(f"    {key!r}: [\n        {key * 10!r},\n        {key * 12!r},\n    ],\n"
+                   for key in ("one", "two", "tri"))  # fmt: skip
+    root = make(tmp_path, {**texts, "lib/table.py": f"WORDS = {{\n{rows}}}\n"})
+    init(root, "one")
+    (question,) = find_target(root).catalogue.kind("thing").answers.values()
+    assert question.help == (
+        f"what lib/table.py has for it, such as: [ {'one' * 10!r}, {'one' * 12!r} ..."[:95] + " ..."
+    )
+
+
 def test_a_unit_whose_entry_is_like_no_other_gives_no_second_rule(tmp_path: Path):
     keys = ("one", "two", "tri", "fiv")
     texts = things(keys)
