@@ -320,7 +320,7 @@ class _Merge:
             if not stays[place] and is_most(len(alike), len(self.others)):
                 self._reduce(row, alike)
                 stays[place] = True
-        self._leave(rows, stays)
+        self._leave([self.own.span(row) for row in rows], stays)
         return True
 
     def _header_name(self, node: Definition, pairs: Sequence[Pair]) -> None:
@@ -457,18 +457,26 @@ class _Merge:
     def _items(
         self, keys: Sequence[ast.expr | None], values: Sequence[ast.expr], pairs: Sequence[Pair]
     ) -> None:
-        """Look at the values of a dictionary for the keys that most have."""
+        """Leave out the items of a dictionary whose keys not most have; reduce the other values."""
+        spans: list[tuple[int, int]] = []
+        stays: list[bool] = []
         for key, value in zip(keys, values, strict=True):
-            if key is None:
-                continue
-            wanted = self.own.canon(key)
+            wanted = None if key is None else self.own.canon(key)
             given = [
                 Pair(p.source, inner)
                 for p in pairs
                 for known, inner in zip(parts(p.node, "keys"), parts(p.node, "values"), strict=True)
-                if known is not None and p.source.canon(known) == wanted
+                if wanted == (None if known is None else p.source.canon(known))
             ]
-            self._reduce(value, given)
+            start, end = self.own.span(value)
+            start = self.own.text.rfind("**", 0, start) if key is None else self.own.span(key)[0]
+            spans.append((start, end))
+            # Another dictionary that is taken in has no key to be known by.
+            count = self.votes(value, given) if key is None else len(given)
+            stays.append(is_most(count, len(pairs)))
+            if key is not None and stays[-1]:
+                self._reduce(value, given)
+        self._leave(spans, stays)
 
     def _elements(
         self,
@@ -487,21 +495,19 @@ class _Merge:
         ]
         if sum(stays) < least:
             return True
-        self._leave(
-            [node for node, _ in rows], stays, before=before, is_tuple=is_tuple and sum(stays) == 1
-        )
+        spans = [self.own.span(node) for node, _ in rows]
+        self._leave(spans, stays, before=before, is_tuple=is_tuple and sum(stays) == 1)
         return any(stays)
 
     def _leave(
         self,
-        nodes: Sequence[ast.AST],
+        spans: Sequence[tuple[int, int]],
         stays: Sequence[bool],
         *,
         before: ast.AST | None = None,
         is_tuple: bool = False,
     ) -> None:
         """Cut what stands between commas; ``before`` is what stands in front of all of them."""
-        spans = [self.own.span(node) for node in nodes]
         last = max((n for n, is_kept in enumerate(stays) if is_kept), default=-1)
         for place in (n for n, is_kept in enumerate(stays) if not is_kept and n < last):
             self.cuts.append(Cut(spans[place][0], spans[place + 1][0]))
@@ -677,7 +683,8 @@ class _Merge:
             if len(gone) == len(node.names):
                 self.cuts.append(Cut(*self._import_lines(node)))
             elif gone:
-                self._leave(node.names, [alias not in gone for alias in node.names])
+                spans = [self.own.span(alias) for alias in node.names]
+                self._leave(spans, [alias not in gone for alias in node.names])
 
     def _import_lines(self, node: ast.stmt) -> tuple[int, int]:
         start, end = self.own.span(node)
