@@ -144,10 +144,14 @@ def _learn(
         return LearnedFile(common, path, role, to, None, "", 0.0)
     lexicon.add(text, unit.name.pieces(text), consensus.evidence)
     template = _template(text, unit.name, family, consensus, path, lexicon)
-    own = sum(len(row.strip()) for row in text.splitlines()) or 1
-    cut = sum(len(text[c.start : c.end].strip()) for c in consensus.cuts)
-    kept = max(0.0, 1 - cut / own)
+    cut = sum(_size(text[each.start : each.end]) for each in consensus.cuts)
+    kept = 1 - cut / (_size(text) or 1)
     return LearnedFile(common, path, role, to, template, left, kept)
+
+
+def _size(text: str) -> int:
+    """Return how much a text holds, whatever its indentation."""
+    return sum(len(row.strip()) for row in text.splitlines())
 
 
 def _is_hollow(text: str) -> bool:

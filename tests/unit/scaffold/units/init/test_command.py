@@ -489,6 +489,20 @@ def test_of_several_entries_of_a_unit_the_one_with_its_name_is_shown(tmp_path: P
     assert "such as: one" in question.help
 
 
+def test_how_much_is_the_kind_s_does_not_depend_on_indentation(tmp_path: Path):
+    def source(number: int) -> str:
+        shared = "".join(f"    def f{each}(self): return {each}\n" for each in range(4))
+        own = "".join(f"                do_{number}_{each}_ofit()\n" for each in range(8))
+        return f"class @Thing:\n{shared}    def run(self):\n        if self.f1():\n{own}"
+
+    keys = ("one", "two", "tri")
+    texts = {f"lib/things/{key}.py": source(number).replace("@", key.capitalize())
+             for number, key in enumerate(keys)}  # fmt: skip
+    report = init(make(tmp_path, {"lib/__init__.py": "", **texts}), "one")
+    (file,) = report.extra["draft"]["files"]
+    assert file["shared"] == 0.5
+
+
 @pytest.mark.parametrize("table", ["REGISTRY", "Target", "words"])
 def test_a_registry_may_be_called_like_a_variable_or_an_option(tmp_path: Path, table: str):
     rows = "".join(f"    {key!r}: {number},\n" for number, key in enumerate(("one", "two", "tri")))
