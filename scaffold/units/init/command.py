@@ -116,7 +116,8 @@ def _learned(
         notes.append(
             f"{home} has no unit beside it that is like it: all of it is taken for the kind's"
         )
-    if draft.made:
+    sources = [each.template or "" for each in draft.made if each.role == "source"]
+    if draft.made and not any("# YOURS:" in text for text in sources):
         source = draft.made[0]
         why = f"replace what is specific to {family.unit.key}"
         marked = with_mark(source, family.names[family.unit.key], why)

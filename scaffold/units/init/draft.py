@@ -265,7 +265,7 @@ def with_mark(file: LearnedFile, name: Name, why: str) -> LearnedFile:
     function that bears the unit's name, the first method of such a class, or the first definition.
     """
     assert file.template is not None
-    if "# YOURS:" in file.template or file.template.count("\n") != file.text.count("\n"):
+    if file.template.count("\n") != file.text.count("\n"):
         return file
     where = _mark_line(file.text, main_symbol(file.text, name))
     if where is None:

@@ -168,9 +168,10 @@ class _Merge:
 
     def body(self, nodes: Sequence[ast.stmt], bodies: Sequence[Pair]) -> bool:
         """Look through the statements of a module or a class; return whether any stays."""
-        is_left = False
+        is_left, stays = False, True
         for node in nodes:
-            stays = self.statement(node, bodies)
+            # A text below a field says what that is.
+            stays = (stays or not _is_text(node)) and self.statement(node, bodies)
             is_left |= stays and not is_docstring(node, nodes)
             if not stays:
                 self.left_out.append(node)
@@ -184,7 +185,7 @@ class _Merge:
             self.votes(node, rows)
             return True  # what of it is used is found out last
         pairs = self.counterparts(node, bodies)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        if _is_text(node):
             self._docstring(node, pairs, count)
             return True
         if is_import_block(node):
@@ -694,6 +695,10 @@ class _Merge:
         wanted = _import_form(self.own, node, alias)
         found = sum(wanted in _imports_of(other) for other in self.others)
         return is_most(found, len(self.others))
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _parameters(source: Source, args: ast.arguments) -> dict[str, str]:

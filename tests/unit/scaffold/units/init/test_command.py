@@ -314,6 +314,22 @@ def test_a_unit_may_be_a_folder(tmp_path: Path):
     assert (root / "lib/models/two_words/data/notes.txt").read_text() == "Of Two words.\n"
 
 
+def test_a_source_that_is_the_same_for_all_is_marked_only_where_no_other_is(tmp_path: Path):
+    texts = {"lib/__init__.py": "", "lib/things/__init__.py": ""}
+    for number, key in enumerate(("one", "two", "tri")):
+        name = f"{key.capitalize()}Thing"
+        texts[f"lib/things/{key}/__init__.py"] = (
+            f'from lib.things.{key}.code import {name}\n\n__all__ = ["{name}"]\n'
+        )
+        texts[f"lib/things/{key}/code.py"] = (
+            f"class {name}:\n    def run(self):\n        return {number}\n"
+        )
+    root = make(tmp_path, texts)
+    init(root, "lib/things/one")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert [(each.file, each.line) for each in made.unfinished] == [("lib/things/new/code.py", 3)]
+
+
 def test_classes_that_are_not_named_after_their_units_are_asked_for(tmp_path: Path):
     classes = {"mae": "MeanAbsolute", "mse": "MeanSquared", "huber": "Huber"}
     texts = {

@@ -303,3 +303,15 @@ def test_a_parameter_with_stars_stays_whatever_it_is_called():
     others = ["def run(x, *args, **options):\n    return x\n", "def run(x, **kw):\n    return x\n"]
     assert kept(own, *others) == "def run(x, *labels, **words):\n    return x\n"
     assert kept(own, others[1], others[1]) == "def run(x, **words):\n    return x\n"
+
+
+def test_a_text_below_a_field_goes_with_it():
+    own = """class One:
+    a = 1
+    '''What a is.'''
+    b = 2
+    '''What only one has.'''
+    c = 3
+"""
+    other = "class Two:\n    a = 1\n    '''What a is.'''\n    c = 3\n"
+    assert kept(own, other, other.replace("Two", "Three")) == other.replace("Two", "One")
