@@ -279,8 +279,10 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
     elif value is None:
         if entry.shape not in _ANSWERED:
             return None
+        # One word alone may be a variable of all templates, or an option of all commands.
+        name = _question_name(entry, names[base])
         question = Question(
-            _question_name(entry, names[base]),
+            name if "_" in name else f"{name}_value".strip("_"),
             f"what {entry.file} has for it, such as: {_shown(entry.value)}",
             entry.value,
             _default(entry, [each.value for each in group.values()]),
@@ -337,9 +339,7 @@ def _question_name(entry: Entry, name: Name) -> str:
         text = PurePosixPath(entry.file).stem
     words = re.findall(r"[a-z][a-z0-9]*", text.lower())
     words = words or re.findall(r"[a-z][a-z0-9]*", entry.table.lower())
-    # One word alone may be a variable of all templates, or an option of all commands.
-    words = words[-4:] if len(words) > 1 else [*words, "value"]
-    return "_".join(words)[:48].strip("_")
+    return "_".join(words[-4:])[:48].strip("_")
 
 
 def _is_one_line(one: Rule, other: Rule) -> bool:
