@@ -15,7 +15,7 @@ from scaffold.target.target import key_names
 from scaffold.templating.render import SUFFIX, toml_literal
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.units.init.family import Family, prefix_variable
-from scaffold.units.init.learn import LearnedFile, used_variables
+from scaffold.units.init.learn import LearnedFile, is_hollow, used_variables
 from scaffold.units.init.rules import Question, Rule, Step
 from scaffold.units.init.spellings import CLASS_NAME, CLASS_PREFIX, Name, as_pattern, slots
 from scaffold.units.todos import find_todos
@@ -136,7 +136,7 @@ class Draft:
             rows += _answer_rows(question.name, question.help, default=question.default)
         rows += [row for rule in self.rules for row in _rule_rows(rule.entry)]
         for file in self.files:
-            if file.template is None:
+            if file.template is None or (file.kept < 1 and is_hollow(file.text)):
                 why = f"write it: the units have nothing in common there; see {file.path}"
                 rows += _next_rows(self.destination(file), why)
         for step in self.steps:

@@ -138,7 +138,7 @@ def _learn(
         consensus = _lines(path, text, unit.name, others, why)
     role = role_of(path)
     left = consensus.apply(text) if consensus is not None else ""
-    if role == "test" and _is_hollow(left) and not _is_hollow(text):
+    if role == "test" and is_hollow(left) and not is_hollow(text):
         consensus = None
     if consensus is None:
         return LearnedFile(common, path, role, to, None, "", 0.0)
@@ -154,7 +154,7 @@ def _size(text: str) -> int:
     return sum(len(row.strip()) for row in text.splitlines())
 
 
-def _is_hollow(text: str) -> bool:
+def is_hollow(text: str) -> bool:
     """Return whether a text holds no code, so that the file had better be written by a person."""
     rows = (row.strip() for row in text.splitlines())
     return not any(row and not row.startswith("#") for row in rows)

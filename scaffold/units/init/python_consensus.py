@@ -658,15 +658,12 @@ class _Merge:
 
     def _imports(self) -> None:
         """Leave out the imports that nothing uses any more, and names that are bound no more."""
-        text = Consensus(apart(self.cuts)).apply(self.own.text)
-        try:
-            tree = parse(text)
-        except (SyntaxError, ValueError):
-            return
-        was, now = loaded(self.own.tree), loaded(tree)
+        now = self._still_loaded()
         for node in self.own.tree.body:
             if is_import_block(node) and not bound(node) & now:
                 self.cuts.append(Cut(*self.own.whole(node)))
+        # What such a block asked goes with it.
+        was, now = loaded(self.own.tree), self._still_loaded()
         # What is imported under a condition stays or goes with it.
         blocks = [node for node in self.own.tree.body if is_import_block(node)]
         guarded = {id(each) for block in blocks for each in ast.walk(block)}
@@ -686,6 +683,13 @@ class _Merge:
             elif gone:
                 spans = [self.own.span(alias) for alias in node.names]
                 self._leave(spans, [alias not in gone for alias in node.names])
+
+    def _still_loaded(self) -> set[str]:
+        """Return the names that are read in what is left."""
+        try:
+            return loaded(parse(Consensus(apart(self.cuts)).apply(self.own.text)))
+        except (SyntaxError, ValueError):
+            return loaded(self.own.tree)
 
     def _import_lines(self, node: ast.stmt) -> tuple[int, int]:
         start, end = self.own.span(node)

@@ -137,11 +137,14 @@ class Source:
         return self._lines[index] if index < len(self._lines) else len(self.text)
 
     def whole(self, node: ast.AST) -> tuple[int, int]:
-        """Return the lines of a statement, with the comments and blank lines above it."""
+        """Return the lines of a statement, with the comments and blank lines above it.
+
+        The comment on top of the file is that of the file.
+        """
         start, end = self.span(node)
         start = self.line_start(start)
         indent = self.text[start : self.span(node)[0]]
-        while start:
+        while start > self.header[1]:
             above = self.line_start(start - 1)
             row = self.text[above:start]
             is_comment = row.startswith(f"{indent}#")

@@ -579,6 +579,16 @@ def test_a_test_of_which_nothing_is_shared_is_written_by_a_person(tmp_path: Path
     assert ("tests/test_new.py", 1) in [(each.file, each.line) for each in made.next]
 
 
+def test_a_source_of_which_nothing_is_shared_is_written_by_a_person(tmp_path: Path):
+    texts = {f"lib/things/{key}.py": f"# The team.\n\ndef f{number}(): return {number}\n"
+             for number, key in enumerate(("one", "two", "tri"))}  # fmt: skip
+    root = make(tmp_path, {"lib/__init__.py": "", "lib/things/__init__.py": "", **texts})
+    init(root, "lib/things/one.py")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert (root / "lib/things/new.py").read_text() == "# The team.\n"
+    assert [(each.file, each.why[:9]) for each in made.next] == [("lib/things/new.py", "write it:")]
+
+
 def test_the_lines_around_a_title_are_long_enough_for_any(tmp_path: Path):
     texts = things()
     for key in ("one", "two", "tri"):

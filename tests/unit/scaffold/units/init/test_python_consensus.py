@@ -305,6 +305,13 @@ def test_a_parameter_with_stars_stays_whatever_it_is_called():
     assert kept(own, others[1], others[1]) == "def run(x, **words):\n    return x\n"
 
 
+def test_what_a_block_of_imports_asks_goes_with_it():
+    own = "from .available import is_there\n\nif is_there():\n    import fast\n\n\n"
+    own += "def only_here():\n    return fast\n\n\ndef run():\n    return 1\n"
+    other = "def run():\n    return 1\n"
+    assert kept(own, other, other).strip() == other.strip()
+
+
 def test_a_text_below_a_field_goes_with_it():
     own = """class One:
     a = 1
