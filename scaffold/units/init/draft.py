@@ -134,6 +134,7 @@ class Draft:
             rows += _answer_rows(CLASS_NAME, text, default_from="name:pascal")
         for question in self.questions:
             rows += _answer_rows(question.name, question.help, default=question.default)
+            rows += ['check = "identifier"'] if question.is_name else []
         rows += [row for rule in self.rules for row in _rule_rows(rule.entry)]
         for file in self.files:
             if file.template is None or (file.kept < 1 and is_hollow(file.text)):

@@ -63,6 +63,7 @@ class Question:
         example: What the unit that is meant has.
         default: What most have, "" where it differs.
         is_key: Whether the line is known by the answer, so that no two units have the same.
+        is_name: Whether that is a name in Python.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Question:
     example: str
     default: str = ""
     is_key: bool = False
+    is_name: bool = False
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,7 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
             f"what {entry.file} knows it by, such as: {_shown(entry.key)}",
             entry.key,
             is_key=True,
+            is_name=entry.shape == "import" and entry.key.isidentifier(),
         )
         key = f"{{{question.name}}}"
     elif value is None:

@@ -519,6 +519,23 @@ def test_how_much_is_the_kind_s_does_not_depend_on_indentation(tmp_path: Path):
     assert file["shared"] == 0.5
 
 
+def test_the_answer_of_what_is_imported_is_a_name(tmp_path: Path):
+    texts = things()
+    texts["lib/things/__init__.py"] = "".join(
+        f"from .{key} import {name}\n" for key, name in (("one", "First"), ("two", "Other"),
+                                                         ("tri", "Last"))
+    )  # fmt: skip
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    (name,) = kind.answers
+    with pytest.raises(ScaffoldError) as refusal:
+        add_unit(kind, "new", [], {name: "New Name"}, Options(root))
+    assert "must be a Python identifier" in refusal.value.message
+    add_unit(kind, "new", [], {name: "NewName"}, Options(root))
+    assert "from .new import NewName\n" in (root / "lib/things/__init__.py").read_text()
+
+
 @pytest.mark.parametrize("table", ["REGISTRY", "Target", "words"])
 def test_a_registry_may_be_called_like_a_variable_or_an_option(tmp_path: Path, table: str):
     rows = "".join(f"    {key!r}: {number},\n" for number, key in enumerate(("one", "two", "tri")))
