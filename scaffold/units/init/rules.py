@@ -308,7 +308,9 @@ def _part(
     others = ((key, names[key].pieces(each)) for key, each in texts.items())
     if not is_most(count_same(own, others, evidence), len(texts)):
         return None
-    is_prose = bool(re.search(r"\s", text.strip())) and part not in group[base].code
+    entry = group[base]
+    is_code = part in entry.code or (part == "value" and entry.shape not in _ANSWERED)
+    is_prose = bool(re.search(r"\s", text.strip())) and not is_code
     lexicon.add(text, own, evidence)
     found = slots(text, names[base], names, evidence, is_prose=is_prose, lexicon=lexicon)
     return as_pattern(text, found)
@@ -419,8 +421,10 @@ def _modules(entry: Entry, files: Mapping[str, bytes]) -> set[str]:
         ends = {end for each in bases for end in (f"{each}.py", f"{each}/__init__.py")}
         return ends & files.keys()
     ends = tuple(f"{inner}{end}" for end in (".py", "/__init__.py")) if inner else ()
-    return {path for path in files if path.endswith(ends) and f"/{path}".endswith(
+    found = {path for path in files if path.endswith(ends) and f"/{path}".endswith(
         tuple(f"/{end}" for end in ends))}  # fmt: skip
+    # A repository may be the package itself, whose name is no folder in it.
+    return found or {end.partition("/")[2] for end in ends} & files.keys()
 
 
 def _without_bare_imports(rules: Sequence[Rule]) -> list[Rule]:

@@ -457,6 +457,29 @@ def test_a_name_that_no_line_defines_is_imported_by_a_person(tmp_path: Path):
     }
 
 
+def test_a_repository_may_be_the_package_that_its_files_import_from(tmp_path: Path):
+    texts = things()
+    names = [f"{key.capitalize()}Loss" for key in ("one", "two", "tri")]
+    texts["lib/losses.py"] = "".join(f"class {name}: ...\n" for name in names)
+    imports = "".join(f"from whole.lib.losses import {name}\n" for name in names)
+    rows = "".join(f"    {name},\n" for name in names)
+    texts["lib/all.py"] = f"{imports}\nALL = [\n{rows}]\n"
+    root = make(tmp_path, texts)
+    init(root, "one")
+    add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert (root / "lib/all.py").read_text() == texts["lib/all.py"], "no line defines NewLoss"
+
+
+def test_the_name_of_a_class_that_a_decorator_registers_is_no_prose(tmp_path: Path):
+    rows = "".join(f"@register('{key}')\nclass {key.capitalize()}(Base):\n    pass\n\n\n"
+                   for key in ("one", "two", "tri"))  # fmt: skip
+    texts = {"lib/rules.py": f"from x import Base, register\n\n\n{rows}"}
+    root = make(tmp_path, {**things(), **texts})
+    report = init(root, "one")
+    (rule,) = report.extra["draft"]["registry"]
+    assert rule["value"] == "class {pascal}(Base):\n    pass\n"
+
+
 def test_an_import_that_is_used_by_hand_is_a_step(tmp_path: Path):
     texts = things()
     rows = "".join(f"from lib.things.{key} import {key.capitalize()}Thing\n"
