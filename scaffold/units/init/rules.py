@@ -143,11 +143,32 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
     tests = {rule.entry.file for rule in kept if role_of(rule.entry.file) == "test"}
     by_hand = [each for each in found.rules if each not in used and each.entry.file not in tests]
     found.steps[:0] = _steps_of(family, by_hand, files)
-    found.rules = used
+    found.rules = _with_own_questions(used)
     if len(found.steps) > MAX_STEPS:
         rest = sorted({step.file for step in found.steps[MAX_STEPS:]})
         found.notes.append(f"most units are named in {', '.join(rest)} too: look there as well")
         found.steps = found.steps[:MAX_STEPS]
+    return found
+
+
+def _with_own_questions(rules: Iterable[Rule]) -> list[Rule]:
+    """Tell questions of one name apart by where their answers go, if those are not the same."""
+    found: list[Rule] = []
+    asked: dict[str, str] = {}
+    for rule in rules:
+        question, folders = rule.question, list(PurePosixPath(rule.entry.file).parts)
+        if question is not None:
+            name = question.name
+            while folders and asked.setdefault(name, question.example) != question.example:
+                words = re.findall(r"[a-z][a-z0-9]*", folders.pop().partition(".")[0].lower())
+                name = "_".join([*words, name])
+            old, new = f"{{{question.name}}}", f"{{{name}}}"
+            entry = rule.entry
+            entry = replace(
+                entry, key=entry.key.replace(old, new), value=entry.value.replace(old, new)
+            )
+            rule = replace(rule, entry=entry, question=replace(question, name=name))
+        found.append(rule)
     return found
 
 

@@ -542,6 +542,27 @@ def test_how_much_is_the_kind_s_does_not_depend_on_indentation(tmp_path: Path):
     assert file["shared"] == 0.5
 
 
+def test_tables_of_one_name_have_an_answer_each(tmp_path: Path):
+    def table(values: tuple[str, ...]) -> str:
+        rows = zip(("one", "two", "tri"), values, strict=True)
+        return "SIZES = {\n" + "".join(f"    {key!r}: {value},\n" for key, value in rows) + "}\n"
+
+    texts = {
+        "lib/bytes.py": table(("1", "2", "3")),
+        "lib/names.py": table(("'s'", "'m'", "'l'")),
+        # What is the same is asked for once.
+        "lib/same.py": table(("1", "2", "3")),
+    }
+    root = make(tmp_path, {**things(), **texts})
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    assert sorted(kind.answers) == ["names_sizes_value", "sizes_value"]
+    answers = {"sizes_value": "7", "names_sizes_value": "xl"}
+    add_unit(kind, "new", [], answers, Options(root, with_format=False))
+    for path, value in (("bytes", "7"), ("names", "'xl'"), ("same", "7")):
+        assert f"    'new': {value},\n" in (root / f"lib/{path}.py").read_text()
+
+
 def test_the_answer_of_what_is_imported_is_a_name(tmp_path: Path):
     texts = things()
     texts["lib/things/__init__.py"] = "".join(
