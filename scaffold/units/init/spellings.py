@@ -396,7 +396,8 @@ def _by_context(text: str, span: tuple[int, int], best: Sequence[str], *, is_pro
         # `DPOTrainer` of `kto_plus` is KTOPLUSTrainer, DPO_LOSS is KTO_PLUS_LOSS.
         ("flat_upper", bool(re.match(r"[A-Z][a-z]", right)) or before.islower()),
         ("camel", after.isupper()),
-        ("dashed", "-" in (before, after) or "://" in around[0]),
+        # `heise-->` is no word with a dash.
+        ("dashed", bool(re.search(r"\w-$", left) or re.match(r"-\w", right) or "://" in around[0])),
         ("words", is_alone),
         # `Heise` in a sentence is the title, in `HeiseParser` a class.
         ("title", is_prose and not is_inside),

@@ -73,6 +73,7 @@ def test_most_units_decide():
         ("HeiseParser is", "<pascal>Parser is"),
         ("https://heise.de", "https://<dashed>.de"),
         ("heiseUrl", "<camel>Url"),
+        ("<!-- pkg-heise @heise-->", "<!-- pkg-<dashed> @<key>-->"),
         ("heises Heises preheise HEISEN", "heises Heises preheise HEISEN"),
     ],
 )
