@@ -658,12 +658,15 @@ class _Merge:
 
     def _imports(self) -> None:
         """Leave out the imports that nothing uses any more, and names that are bound no more."""
-        now = self._still_loaded()
-        for node in self.own.tree.body:
-            if is_import_block(node) and not bound(node) & now:
-                self.cuts.append(Cut(*self.own.whole(node)))
-        # What such a block asked goes with it.
-        was, now = loaded(self.own.tree), self._still_loaded()
+        # A block that only itself reads, as in what it raises, is one that nothing uses.
+        unused = [node for node in self.own.tree.body if is_import_block(node)]
+        while True:
+            now = self._still_loaded(Cut(*self.own.whole(node)) for node in unused)
+            if not any(bound(node) & now for node in unused):
+                break
+            unused = [node for node in unused if not bound(node) & now]
+        self.cuts += [Cut(*self.own.whole(node)) for node in unused]
+        was = loaded(self.own.tree)
         # What is imported under a condition stays or goes with it.
         blocks = [node for node in self.own.tree.body if is_import_block(node)]
         guarded = {id(each) for block in blocks for each in ast.walk(block)}
@@ -684,10 +687,10 @@ class _Merge:
                 spans = [self.own.span(alias) for alias in node.names]
                 self._leave(spans, [alias not in gone for alias in node.names])
 
-    def _still_loaded(self) -> set[str]:
-        """Return the names that are read in what is left."""
+    def _still_loaded(self, more: Iterable[Cut]) -> set[str]:
+        """Return the names that are read in what is left without some more."""
         try:
-            return loaded(parse(Consensus(apart(self.cuts)).apply(self.own.text)))
+            return loaded(parse(Consensus(apart([*self.cuts, *more])).apply(self.own.text)))
         except (SyntaxError, ValueError):
             return loaded(self.own.tree)
 

@@ -312,6 +312,15 @@ def test_what_a_block_of_imports_asks_goes_with_it():
     assert kept(own, other, other).strip() == other.strip()
 
 
+def test_a_block_of_imports_that_only_itself_reads_goes():
+    own = "try:\n    import one\n    from one import One\nexcept ImportError:\n    fail('one')\n\n"
+    own += "try:\n    import fast\nexcept ImportError:\n    fast = None\n\n"
+    own += "def run():\n    return fast\n\n\ndef only_here():\n    return One\n"
+    other = "try:\n    import fast\nexcept ImportError:\n    fast = None\n\n"
+    other += "def run():\n    return fast\n"
+    assert kept(own, other, other).strip() == other.strip()
+
+
 def test_a_text_below_a_field_goes_with_it():
     own = """class One:
     a = 1
