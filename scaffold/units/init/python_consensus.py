@@ -354,12 +354,19 @@ class _Merge:
         args = copy_of(node.args)
         known = [_parameters(p.source, p.node.args) for p in pairs]
         own_names = _parameters(self.own, node.args)
+        # What a caller has to give in one place is one parameter, whatever units call it.
+        required, places = _required(node.args), [_required(p.node.args) for p in pairs]
 
         def is_shared(arg: ast.arg | None) -> bool:
             if arg is None or arg.arg in gone:
                 return False
-            known_by = own_names[arg.arg]
-            return is_most(sum(known_by in each.values() for each in known), len(pairs))
+            place = required.index(arg.arg) if arg.arg in required else None
+            at = slice(0) if place is None else slice(place, place + 1)
+            hits = [
+                own_names[arg.arg] in names.values() or {*rows[at]} - {*own_names}
+                for names, rows in zip(known, places, strict=True)
+            ]
+            return is_most(sum(map(bool, hits)), len(pairs))
 
         prune(args, is_shared)
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -702,6 +709,12 @@ class _Merge:
         wanted = _import_form(self.own, node, alias)
         found = sum(wanted in _imports_of(other) for other in self.others)
         return is_most(found, len(self.others))
+
+
+def _required(args: ast.arguments) -> list[str]:
+    """Return the parameters of a function that are given by their place and have no default."""
+    plain = [each.arg for each in (*args.posonlyargs, *args.args)]
+    return plain[: len(plain) - len(args.defaults)]
 
 
 def _is_text(node: ast.stmt) -> bool:

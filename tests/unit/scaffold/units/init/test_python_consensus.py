@@ -331,3 +331,17 @@ def test_a_text_below_a_field_goes_with_it():
 """
     other = "class Two:\n    a = 1\n    '''What a is.'''\n    c = 3\n"
     assert kept(own, other, other.replace("Two", "Three")) == other.replace("Two", "One")
+
+
+def test_a_parameter_that_has_to_be_given_stays_whatever_it_is_called():
+    own = "def step(self, u):\n    return u\n"
+    others = [
+        "def step(self, action):\n    return 1\n",
+        "def step(self, a, more=1):\n    return 2\n",
+    ]
+    assert kept(own, *others).startswith("def step(self, u):\n")
+    # One that only this unit asks for goes, and so does one with a default.
+    more = "def step(self, u, own, *, only=1):\n    return u\n"
+    assert kept(more, *others).startswith("def step(self, u):\n")
+    two = "def step(self, a, b):\n    return 1\n"
+    assert kept("def step(self, *, only=1):\n    return 2\n", two).startswith("def step(self):\n")
