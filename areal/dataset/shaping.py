@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,9 @@ def _read(path: str, split: str | None) -> RawRows:
 
 
 def _has_value(value: Any) -> bool:
-    return value not in (None, "", [])
+    """Return whether a value says something: `NaN` is how tables write a number that is missing."""
+    is_no_number = isinstance(value, float) and not math.isfinite(value)
+    return value not in (None, "", []) and not is_no_number
 
 
 def join_texts(row: Mapping[str, Any], columns: Sequence[str]) -> str:

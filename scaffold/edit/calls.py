@@ -7,6 +7,7 @@ of the same name. A new one goes to its sorted place among them, or behind the l
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from scaffold.edit.entry import Entry
@@ -21,6 +22,9 @@ from scaffold.edit.rows import (
     last_line_end,
 )
 from scaffold.edit.statements import Statements, bindings, literal, parse_expression
+
+# A call whose last argument has a comma and is alone on its line: formatters keep it like that.
+_SPREAD = re.compile(r"[\r\n]([ \t]+)[^\r\n]+,[ \t]*[\r\n]+\)\Z")
 
 # The keywords of a call's first two arguments, None for a positional one, "**" for `**kwargs`.
 _Names = tuple[str | None, ...]
@@ -136,8 +140,20 @@ class Calls(Statements[_Item]):
         # What every other registration has further, this one has too.
         further = near[0].more if near and names[1:] else ()
         further = tuple(each for each in further if all(each in item.more for item in items))
-        text = _statement(self.entry, "'" if single else '"', names, further)
+        # Where some calls have one line, so has this one.
+        indents = [self._indent(item.node) for item in items]
+        indent = indents[-1] if indents and None not in indents else None
+        text = _statement(self.entry, "'" if single else '"', names, further, indent)
         return text.encode() + b"\n"
+
+    def _indent(self, node: ast.stmt) -> str | None:
+        """Return how far arguments are indented that each have a line, None where they have not."""
+        call = node.value if isinstance(node, ast.Expr) else None
+        found = _SPREAD.search(self.file.text(node)) if isinstance(call, ast.Call) else None
+        if found is None or not isinstance(call, ast.Call):
+            return None
+        starts = [each.lineno for each in (*call.args, *(word.value for word in call.keywords))]
+        return found[1] if len({*starts, call.lineno}) == len(starts) + 1 else None
 
     def _first(self) -> Splice:
         """Put the first registration of a module at its end, where that can be told to work."""
@@ -182,7 +198,13 @@ def _arguments(
     return pairs[0][1], (pairs[1][1] if len(pairs) > 1 else None), names
 
 
-def _statement(entry: Entry, quote: str, names: _Names, more: tuple[str, ...] = ()) -> str:
+def _statement(
+    entry: Entry,
+    quote: str,
+    names: _Names,
+    more: tuple[str, ...] = (),
+    indent: str | None = None,
+) -> str:
     def shown(part: str, text: str) -> str:
         return text if part in entry.code else literal(text, quote)
 
@@ -195,6 +217,9 @@ def _statement(entry: Entry, quote: str, names: _Names, more: tuple[str, ...] = 
     named = [
         f"{name}={text}" if name else text for name, text in zip(padded, arguments, strict=False)
     ]
+    if indent is not None:
+        rows = "".join(f"{indent}{each},\n" for each in [*named, *more])
+        return f"{entry.table}(\n{rows})"
     return f"{entry.table}({', '.join([*named, *more])})"
 
 

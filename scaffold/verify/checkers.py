@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit, sound_units
+from scaffold.units.todos import OpenTodo, is_marked, open_todos
 from scaffold.verify.checks import Check, failed, warning
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.process import run_limited
@@ -71,6 +72,7 @@ CHECKERS = (
 def check_files(target: Target, unit: Unit, python: Interpreter) -> list[Check]:
     """Run every checker that the target configures on the unit's Python files."""
     paths = [file.path for file in unit.files if file.path.endswith(".py")]
+    todos = open_todos(target.root, unit)
     tables = _tool_tables(target.root)
     found: list[Check] = []
     for checker in CHECKERS:
@@ -79,12 +81,18 @@ def check_files(target: Target, unit: Unit, python: Interpreter) -> list[Check]:
             continue
         covered = [each for each in paths if _covers(checker, table or {}, each)]
         if covered:
-            found += _run(checker, target.root, python, covered)
+            found += _run(checker, target.root, python, covered, todos)
     # Two ways to run a program that is not there are one finding.
     return list(dict.fromkeys(found))
 
 
-def _run(checker: Checker, root: Path, python: Interpreter, paths: Sequence[str]) -> list[Check]:
+def _run(
+    checker: Checker,
+    root: Path,
+    python: Interpreter,
+    paths: Sequence[str],
+    todos: Sequence[OpenTodo],
+) -> list[Check]:
     program = _program(checker.program, root, python)
     if program is None:
         text = f"not run: {checker.program}, which the repository configures, is not installed"
@@ -92,16 +100,24 @@ def _run(checker: Checker, root: Path, python: Interpreter, paths: Sequence[str]
     done = run_limited([*program, *checker.words, *paths], root, TIMEOUT_S, {})
     if done.status == 0:
         return []
-    # A type checker reports what the files import too, which is not the unit's.
-    rows = [row for row in done.output.splitlines() if any(path in row for path in paths)]
+    # A type checker reports what the files import too, which is not the unit's, and pyright has a
+    # line with the name of each file.
+    ends = "" if checker.is_of_style else ":"
+    rows = [row for row in done.output.splitlines() if any(path + ends in row for path in paths)]
     if done.status is None or not rows:
         text = f"{checker.program} {done.describe()}: {done.last_lines()}"
         return [warning("style", f"not run: {text}")]
-    if not checker.is_of_style:
-        return [failed("style", row) for row in _shown(checker, rows)]
-    free = _broken_beside([*program, *checker.words], root, paths)
-    wrong = [row for row in rows if _rule(row) not in free]
+    waiting = [row for row in rows if _is_in_todo(row, root, paths, todos)]
+    rows = [row for row in rows if row not in waiting]
     found = [
+        warning("style", f"{row}; what is written there is yours")
+        for row in _shown(checker, waiting)
+    ]
+    if not checker.is_of_style:
+        return [*(failed("style", row) for row in _shown(checker, rows)), *found]
+    free = _broken_beside([*program, *checker.words], root, paths) if rows else set[str]()
+    wrong = [row for row in rows if _rule(row) not in free]
+    found += [
         warning("style", f"{row}; the files beside it break this rule too")
         for row in _shown(checker, [row for row in rows if row not in wrong])
     ]
@@ -114,6 +130,15 @@ def _shown(checker: Checker, rows: Sequence[str]) -> list[str]:
     return [f"{checker.program}: {' '.join(row.split())}" for row in rows[:MAX_SHOWN]]
 
 
+def _is_in_todo(row: str, root: Path, paths: Sequence[str], todos: Sequence[OpenTodo]) -> bool:
+    """Return whether a finding is about a place that the author has not written yet."""
+    for path in paths:
+        at = re.search(rf"{re.escape(path)}:(\d+):", row)
+        if at is not None:
+            return is_marked(root, todos, path, int(at[1]))
+    return False
+
+
 def _broken_beside(words: Sequence[str], root: Path, paths: Sequence[str]) -> set[str]:
     """Return the rules that the repository's own files beside a unit break.
 
@@ -121,15 +146,25 @@ def _broken_beside(words: Sequence[str], root: Path, paths: Sequence[str]) -> se
     nobody runs it. What the tool made has no part in that.
     """
     units, _ = sound_units(root)
-    made = {*paths, *(file.path for unit in units for file in unit.files)}
+    made = {root / path for path in paths}
+    made |= {root / file.path for unit in units for file in unit.files}
     folders = dict.fromkeys((root / path).parent for path in paths)
-    found = [file.relative_to(root).as_posix() for each in folders for file in each.glob("*.py")]
-    others = sorted({*found} - made)
+    beside = {file for each in folders for file in _files_beside(each, root, made)}
+    others = sorted(file.relative_to(root).as_posix() for file in beside)
     if not others:
         return set()
     done = run_limited([*words, *others], root, TIMEOUT_S, {})
     rows = done.output.splitlines() if done.status is not None else []
     return {_rule(row) for row in rows if any(path in row for path in others)}
+
+
+def _files_beside(folder: Path, root: Path, made: set[Path]) -> set[Path]:
+    """Return the Python files of a folder; where it is all the unit's, those around it."""
+    found = {*folder.glob("*.py")} - made
+    while not found and folder != root:
+        folder = folder.parent
+        found = {*folder.rglob("*.py")} - made if folder != root else found
+    return found
 
 
 def _rule(row: str) -> str:

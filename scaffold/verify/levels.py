@@ -102,8 +102,10 @@ def run_tests(bench: Bench, unit: Unit) -> Level:
         return not_run("tests", f"{bench.python.argv[0]} has no pytest; install it there")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        # No `.pytest_cache` is left in the target.
-        options = ["-p", "no:cacheprovider", "--tb=short", f"--junit-xml={report}"]
+        # No `.pytest_cache` is left in the target; the report has paths from its root, also where
+        # a folder in it has a configuration of its own.
+        options = ["-p", "no:cacheprovider", f"--rootdir={bench.target.root}", "--tb=short"]
+        options += [f"--junit-xml={report}"]
         done = run_limited(
             [*bench.python.argv, "-m", "pytest", "-p", SELECTION, *options, *files, *shared.files],
             bench.target.root,

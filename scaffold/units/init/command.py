@@ -67,6 +67,12 @@ def init_repository(how: InitOptions, options: Options) -> Report:
     if not (is_all and has_room):
         warnings += (f"{root} has more files than are searched; not all were read",)
     home = None if how.like is None else find_home(files, _inside(how.like, options))
+    if home is not None and PurePosixPath(home).name[0].isdigit():
+        raise RequestError(
+            f"{home} has a number in front, which does not follow from the name of a new unit",
+            code="name_digit",
+            hint="name a unit whose file or folder begins with a letter",
+        )
     target, changes = _target(root, files, home)
     found: tuple[str, ...] = (f"package   {target.package}", f"tests     {target.tests}")
     report = Report("init", describe(target), dry_run=options.dry_run)
@@ -110,7 +116,8 @@ def _learned(
         notes.append(
             f"{home} has no unit beside it that is like it: all of it is taken for the kind's"
         )
-    if draft.made:
+    sources = [each.template or "" for each in draft.made if each.role == "source"]
+    if draft.made and not any("# YOURS:" in text for text in sources):
         source = draft.made[0]
         why = f"replace what is specific to {family.unit.key}"
         marked = with_mark(source, family.names[family.unit.key], why)

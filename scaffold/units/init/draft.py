@@ -15,7 +15,7 @@ from scaffold.target.target import key_names
 from scaffold.templating.render import SUFFIX, toml_literal
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.units.init.family import Family, prefix_variable
-from scaffold.units.init.learn import LearnedFile, used_variables
+from scaffold.units.init.learn import LearnedFile, is_hollow, used_variables
 from scaffold.units.init.rules import Question, Rule, Step
 from scaffold.units.init.spellings import CLASS_NAME, CLASS_PREFIX, Name, as_pattern, slots
 from scaffold.units.todos import find_todos
@@ -134,9 +134,10 @@ class Draft:
             rows += _answer_rows(CLASS_NAME, text, default_from="name:pascal")
         for question in self.questions:
             rows += _answer_rows(question.name, question.help, default=question.default)
+            rows += ['check = "identifier"'] if question.is_name else []
         rows += [row for rule in self.rules for row in _rule_rows(rule.entry)]
         for file in self.files:
-            if file.template is None:
+            if file.template is None or (file.kept < 1 and is_hollow(file.text)):
                 why = f"write it: the units have nothing in common there; see {file.path}"
                 rows += _next_rows(self.destination(file), why)
         for step in self.steps:
@@ -265,7 +266,7 @@ def with_mark(file: LearnedFile, name: Name, why: str) -> LearnedFile:
     function that bears the unit's name, the first method of such a class, or the first definition.
     """
     assert file.template is not None
-    if "# YOURS:" in file.template or file.template.count("\n") != file.text.count("\n"):
+    if file.template.count("\n") != file.text.count("\n"):
         return file
     where = _mark_line(file.text, main_symbol(file.text, name))
     if where is None:

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 import yaml
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.units.init.family import Family, Unit, is_test, read_text
 from scaffold.units.init.python_consensus import find_consensus
 from scaffold.units.init.python_source import Consensus, Cut, Source
@@ -37,11 +38,12 @@ TITLE = 72
 _RULE = re.compile(r"([=\-~^\"'`#*+.])\1{3,}\s*$")
 _LONG = re.compile(r"([=\-~^\"'`#*+.])(?: \1){3,}")
 
-PROSE = (".md", ".markdown", ".rst", ".txt")
+PAGES = (".md", ".markdown")
+PROSE = (*PAGES, ".rst", ".txt")
 
 # How a comment is written in files that are no Python; in others nothing can be marked.
 _COMMENTS = {
-    **dict.fromkeys((".md", ".markdown", ".html"), "<!-- {} -->"),
+    **dict.fromkeys((*PAGES, ".html"), "<!-- {} -->"),
     **dict.fromkeys((".toml", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".txt", ".in"), "# {}"),
     ".rst": ".. {}",
 }
@@ -136,19 +138,23 @@ def _learn(
         consensus = _lines(path, text, unit.name, others, why)
     role = role_of(path)
     left = consensus.apply(text) if consensus is not None else ""
-    if role == "test" and _is_hollow(left) and not _is_hollow(text):
+    if role == "test" and is_hollow(left) and not is_hollow(text):
         consensus = None
     if consensus is None:
         return LearnedFile(common, path, role, to, None, "", 0.0)
     lexicon.add(text, unit.name.pieces(text), consensus.evidence)
     template = _template(text, unit.name, family, consensus, path, lexicon)
-    own = sum(len(row.strip()) for row in text.splitlines()) or 1
-    cut = sum(len(text[c.start : c.end].strip()) for c in consensus.cuts)
-    kept = max(0.0, 1 - cut / own)
+    cut = sum(_size(text[each.start : each.end]) for each in consensus.cuts)
+    kept = 1 - cut / (_size(text) or 1)
     return LearnedFile(common, path, role, to, template, left, kept)
 
 
-def _is_hollow(text: str) -> bool:
+def _size(text: str) -> int:
+    """Return how much a text holds, whatever its indentation."""
+    return sum(len(row.strip()) for row in text.splitlines())
+
+
+def is_hollow(text: str) -> bool:
     """Return whether a text holds no code, so that the file had better be written by a person."""
     rows = (row.strip() for row in text.splitlines())
     return not any(row and not row.startswith("#") for row in rows)
@@ -218,6 +224,8 @@ def _lines(
     style = _COMMENTS.get(PurePosixPath(path).suffix)
     if style is None:
         return None
+    # Between the dashes on top of a page is YAML, whose comments are other ones.
+    head = read_front_matter(text).body_line - 1 if path.endswith(PAGES) else 0
     at = 0
     is_fenced = False
     while at < len(rows):
@@ -231,7 +239,8 @@ def _lines(
             at += 1
         indent = re.match(r"[ \t]*", rows[first])
         end = "\n" if rows[at - 1].endswith("\n") else ""
-        mark = f"{indent[0] if indent else ''}{style.format('YOURS: ' + why)}{end}"
+        comment = ("# {}" if first < head else style).format(f"YOURS: {why}")
+        mark = f"{indent[0] if indent else ''}{comment}{end}"
         gap = "\n" if at < len(rows) and rows[at].strip() and not rows[at - 1].strip() else ""
         # In a block of code the comment would be another one.
         cuts.append(Cut(starts[first], starts[at], ("" if is_fenced else mark) + gap))
@@ -276,6 +285,8 @@ def _is_sound(path: str, text: str) -> bool:
                 yaml.safe_load(text)
             case ".json":
                 json.loads(text)
+            case ".md" | ".markdown":
+                return not read_front_matter(text).problem
             case _:
                 pass
     except (ValueError, yaml.YAMLError):

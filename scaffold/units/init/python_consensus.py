@@ -24,9 +24,11 @@ from scaffold.units.init.python_names import (
     is_import_block,
     loaded,
     named_class,
+    named_first,
     needed,
     parts,
     prune,
+    sort_of,
     stored,
     without_headings,
 )
@@ -117,10 +119,11 @@ class _Merge:
         return count_same(own, ((s.name.key, pieces) for s, pieces in others), self.evidence)
 
     def counterparts(self, node: ast.stmt, bodies: Iterable[Pair]) -> list[Pair]:
-        """Return the first statement of each body that is known by the same name.
+        """Return the statement of each body that is known by the same name.
 
-        Of a class that alone bears the unit's name it is the class that alone bears theirs:
-        ``OneOAuth`` has ``TwoOAuth2`` as its counterpart.
+        Of several, as overloads and setters are, it is the one that is the same, or has the same
+        decorators, or is the first. Of a class that alone bears the unit's name it is the class
+        that alone bears theirs: ``OneOAuth`` has ``TwoOAuth2`` as its counterpart.
         """
         wanted = identity(self.own, node)
         is_main = isinstance(node, ast.ClassDef) and node is named_class(
@@ -129,12 +132,26 @@ class _Merge:
         found: list[Pair] = []
         for source, owner in bodies:
             rows = getattr(owner, "body", [])
-            row = next((n for n in rows if identity(source, n) == wanted), None)
+            known = [n for n in rows if identity(source, n) == wanted]
+            row = self._nearest(node, source, known) if known else None
             if row is None and is_main:
                 row = named_class(source, rows)
             if row is not None:
                 found.append(Pair(source, row))
         return found
+
+    def _nearest(self, node: ast.stmt, source: Source, rows: Sequence[ast.stmt]) -> ast.stmt:
+        def form(its: Source, each: ast.stmt) -> tuple[list[str], str]:
+            return [its.canon(mark) for mark in getattr(each, "decorator_list", [])], its.canon(
+                each
+            )
+
+        if len(rows) == 1:
+            return rows[0]
+        marks, text = form(self.own, node)
+        found = [form(source, each) for each in rows]
+        return min(zip(found, rows, strict=True),
+                   key=lambda each: (each[0][1] != text, each[0][0] != marks))[1]  # fmt: skip
 
     def _names_gone(self, pairs: Sequence[Pair]) -> frozenset[str]:
         """Return the names of the module that only this unit binds."""
@@ -151,9 +168,10 @@ class _Merge:
 
     def body(self, nodes: Sequence[ast.stmt], bodies: Sequence[Pair]) -> bool:
         """Look through the statements of a module or a class; return whether any stays."""
-        is_left = False
+        is_left, stays = False, True
         for node in nodes:
-            stays = self.statement(node, bodies)
+            # A text below a field says what that is.
+            stays = (stays or not _is_text(node)) and self.statement(node, bodies)
             is_left |= stays and not is_docstring(node, nodes)
             if not stays:
                 self.left_out.append(node)
@@ -167,7 +185,7 @@ class _Merge:
             self.votes(node, rows)
             return True  # what of it is used is found out last
         pairs = self.counterparts(node, bodies)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        if _is_text(node):
             self._docstring(node, pairs, count)
             return True
         if is_import_block(node):
@@ -213,8 +231,7 @@ class _Merge:
                 self.cuts.append(Cut(last, last, f"{self.own.indent(node.body[0])}pass\n"))
 
     def _function(self, node: Function, pairs: Sequence[Pair]) -> None:
-        self._decorators(node, pairs)
-        self._header(node, pairs)
+        self._header(node, pairs, self._decorators(node, pairs))
         rows = node.body
         if is_docstring(rows[0], rows):
             inner = [Pair(p.source, p.node.body[0]) for p in pairs]
@@ -264,13 +281,17 @@ class _Merge:
 
     # ---- the parts of statements -----------------------------------------------------------------
 
-    def _decorators(self, node: Definition, pairs: Sequence[Pair]) -> None:
+    def _decorators(self, node: Definition, pairs: Sequence[Pair]) -> set[str]:
+        """Leave out the decorators that not most have; return the parameters that those named."""
+        gone: set[str] = set()
         for mark in node.decorator_list:
             theirs = [Pair(p.source, n) for p in pairs for n in p.node.decorator_list]
             if is_most(self.votes(mark, theirs), len(pairs)) or self._call_stays(mark, theirs):
                 continue
             start, end = self.own.span(mark)
             self.cuts.append(Cut(self.own.line_start(start), self.own.line_end(end)))
+            gone |= named_first(mark)
+        return gone
 
     def _call_stays(self, mark: ast.expr, theirs: Sequence[Pair]) -> bool:
         """Keep of a decorator that most call the arguments that name the unit, or that most have.
@@ -291,9 +312,17 @@ class _Merge:
             or is_most(self.votes(row, given), len(self.others))
             for row in rows
         ]
-        if any(stays):
-            self._leave(rows, stays)
-        return any(stays)
+        if not any(stays):
+            return False
+        for place, row in enumerate(mark.args):
+            # What most say in this place, each in its own way, the call cannot be without.
+            there = [Pair(p.source, n) for p in calls for n in p.node.args[place:][:1]]
+            alike = [p for p in there if sort_of(p.node) == sort_of(row)]
+            if not stays[place] and is_most(len(alike), len(self.others)):
+                self._reduce(row, alike)
+                stays[place] = True
+        self._leave([self.own.span(row) for row in rows], stays)
+        return True
 
     def _header_name(self, node: Definition, pairs: Sequence[Pair]) -> None:
         own = self._head(self.own, node)
@@ -305,7 +334,7 @@ class _Merge:
         at = source.text.find(node.name, start + 4)
         return pieces_between(source.pieces, start, at + len(node.name))
 
-    def _header(self, node: Function, pairs: Sequence[Pair]) -> None:
+    def _header(self, node: Function, pairs: Sequence[Pair], gone: set[str]) -> None:
         start = self.own.offset(node.lineno, node.col_offset)
         own = pieces_between(self.own.pieces, start, self._colon(self.own, node))
         theirs = (
@@ -319,17 +348,25 @@ class _Merge:
             )
             for p in pairs
         )
-        if is_most(self._count(own, theirs), len(pairs)):
+        if is_most(self._count(own, theirs), len(pairs)) and not gone:
             return
         self._header_name(node, pairs)
         args = copy_of(node.args)
-        known = [{p.source.canon(a.arg) for a in ast.walk(p.node.args) if isinstance(a, ast.arg)}
-                 for p in pairs]  # fmt: skip
+        known = [_parameters(p.source, p.node.args) for p in pairs]
+        own_names = _parameters(self.own, node.args)
+        # What a caller has to give in one place is one parameter, whatever units call it.
+        required, places = _required(node.args), [_required(p.node.args) for p in pairs]
 
         def is_shared(arg: ast.arg | None) -> bool:
-            return arg is not None and is_most(
-                sum(self.own.canon(arg.arg) in each for each in known), len(pairs)
-            )
+            if arg is None or arg.arg in gone:
+                return False
+            place = required.index(arg.arg) if arg.arg in required else None
+            at = slice(0) if place is None else slice(place, place + 1)
+            hits = [
+                own_names[arg.arg] in names.values() or {*rows[at]} - {*own_names}
+                for names, rows in zip(known, places, strict=True)
+            ]
+            return is_most(sum(map(bool, hits)), len(pairs))
 
         prune(args, is_shared)
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -428,18 +465,26 @@ class _Merge:
     def _items(
         self, keys: Sequence[ast.expr | None], values: Sequence[ast.expr], pairs: Sequence[Pair]
     ) -> None:
-        """Look at the values of a dictionary for the keys that most have."""
+        """Leave out the items of a dictionary whose keys not most have; reduce the other values."""
+        spans: list[tuple[int, int]] = []
+        stays: list[bool] = []
         for key, value in zip(keys, values, strict=True):
-            if key is None:
-                continue
-            wanted = self.own.canon(key)
+            wanted = None if key is None else self.own.canon(key)
             given = [
                 Pair(p.source, inner)
                 for p in pairs
                 for known, inner in zip(parts(p.node, "keys"), parts(p.node, "values"), strict=True)
-                if known is not None and p.source.canon(known) == wanted
+                if wanted == (None if known is None else p.source.canon(known))
             ]
-            self._reduce(value, given)
+            start, end = self.own.span(value)
+            start = self.own.text.rfind("**", 0, start) if key is None else self.own.span(key)[0]
+            spans.append((start, end))
+            # Another dictionary that is taken in has no key to be known by.
+            count = self.votes(value, given) if key is None else len(given)
+            stays.append(is_most(count, len(pairs)))
+            if key is not None and stays[-1]:
+                self._reduce(value, given)
+        self._leave(spans, stays)
 
     def _elements(
         self,
@@ -458,21 +503,19 @@ class _Merge:
         ]
         if sum(stays) < least:
             return True
-        self._leave(
-            [node for node, _ in rows], stays, before=before, is_tuple=is_tuple and sum(stays) == 1
-        )
+        spans = [self.own.span(node) for node, _ in rows]
+        self._leave(spans, stays, before=before, is_tuple=is_tuple and sum(stays) == 1)
         return any(stays)
 
     def _leave(
         self,
-        nodes: Sequence[ast.AST],
+        spans: Sequence[tuple[int, int]],
         stays: Sequence[bool],
         *,
         before: ast.AST | None = None,
         is_tuple: bool = False,
     ) -> None:
         """Cut what is between commas; ``before`` is what comes before all of them."""
-        spans = [self.own.span(node) for node in nodes]
         last = max((n for n, is_kept in enumerate(stays) if is_kept), default=-1)
         for place in (n for n, is_kept in enumerate(stays) if not is_kept and n < last):
             self.cuts.append(Cut(spans[place][0], spans[place + 1][0]))
@@ -622,15 +665,15 @@ class _Merge:
 
     def _imports(self) -> None:
         """Leave out the imports that nothing uses any more, and names that are bound no more."""
-        text = Consensus(apart(self.cuts)).apply(self.own.text)
-        try:
-            tree = parse(text)
-        except (SyntaxError, ValueError):
-            return
-        was, now = loaded(self.own.tree), loaded(tree)
-        for node in self.own.tree.body:
-            if is_import_block(node) and not bound(node) & now:
-                self.cuts.append(Cut(*self.own.whole(node)))
+        # A block that only itself reads, as in what it raises, is one that nothing uses.
+        unused = [node for node in self.own.tree.body if is_import_block(node)]
+        while True:
+            now = self._still_loaded(Cut(*self.own.whole(node)) for node in unused)
+            if not any(bound(node) & now for node in unused):
+                break
+            unused = [node for node in unused if not bound(node) & now]
+        self.cuts += [Cut(*self.own.whole(node)) for node in unused]
+        was = loaded(self.own.tree)
         # What is imported under a condition stays or goes with it.
         blocks = [node for node in self.own.tree.body if is_import_block(node)]
         guarded = {id(each) for block in blocks for each in ast.walk(block)}
@@ -648,7 +691,15 @@ class _Merge:
             if len(gone) == len(node.names):
                 self.cuts.append(Cut(*self._import_lines(node)))
             elif gone:
-                self._leave(node.names, [alias not in gone for alias in node.names])
+                spans = [self.own.span(alias) for alias in node.names]
+                self._leave(spans, [alias not in gone for alias in node.names])
+
+    def _still_loaded(self, more: Iterable[Cut]) -> set[str]:
+        """Return the names that are read in what is left without some more."""
+        try:
+            return loaded(parse(Consensus(apart([*self.cuts, *more])).apply(self.own.text)))
+        except (SyntaxError, ValueError):
+            return loaded(self.own.tree)
 
     def _import_lines(self, node: ast.stmt) -> tuple[int, int]:
         start, end = self.own.span(node)
@@ -658,6 +709,25 @@ class _Merge:
         wanted = _import_form(self.own, node, alias)
         found = sum(wanted in _imports_of(other) for other in self.others)
         return is_most(found, len(self.others))
+
+
+def _required(args: ast.arguments) -> list[str]:
+    """Return the parameters of a function that are given by their place and have no default."""
+    plain = [each.arg for each in (*args.posonlyargs, *args.args)]
+    return plain[: len(plain) - len(args.defaults)]
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _parameters(source: Source, args: ast.arguments) -> dict[str, str]:
+    """Return what each parameter is known by in other units: its name, or its stars."""
+    found = {
+        each.arg: source.canon(each.arg) for each in ast.walk(args) if isinstance(each, ast.arg)
+    }
+    stars = {"*": args.vararg, "**": args.kwarg}
+    return found | {each.arg: star for star, each in stars.items() if each is not None}
 
 
 def _imports_of(source: Source) -> set[str]:

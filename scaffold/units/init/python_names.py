@@ -54,6 +54,21 @@ def parts(node: ast.AST, name: str) -> Any:
     return getattr(node, name)
 
 
+def sort_of(node: ast.AST) -> tuple[type[object], type[object]]:
+    """Return what values that stand for each other have in common."""
+    value: object = getattr(node, "value", None)
+    return type(node), type(value)
+
+
+def named_first(mark: ast.expr) -> set[str]:
+    """Return the names in the texts of a call's first argument: ``parametrize("a, b", [])``."""
+    if not isinstance(mark, ast.Call):
+        return set()
+    given = [*mark.args, *(word.value for word in mark.keywords)]
+    texts = [n.value for each in given[:1] for n in ast.walk(each) if isinstance(n, ast.Constant)]
+    return {name for text in texts for name in re.findall(r"[^\W\d]\w*", str(text))}
+
+
 def is_docstring(node: ast.stmt, body: Sequence[ast.stmt]) -> bool:
     return (
         node is body[0]

@@ -101,7 +101,9 @@ class Source:
         start = self._lines[line - 1]
         if self.text.isascii():
             return start + column
-        return start + len(self.text[start:].encode()[:column].decode("utf-8", "ignore"))
+        # A character has a byte at least: what is behind as many of them need not be encoded.
+        before = self.text[start : start + column].encode()[:column]
+        return start + len(before.decode("utf-8", "ignore"))
 
     def span(self, node: Any) -> tuple[int, int]:
         """Return where a statement or an expression is, decorators included."""
@@ -135,11 +137,14 @@ class Source:
         return self._lines[index] if index < len(self._lines) else len(self.text)
 
     def whole(self, node: ast.AST) -> tuple[int, int]:
-        """Return the lines of a statement, with the comments and blank lines above it."""
+        """Return the lines of a statement, with the comments and blank lines above it.
+
+        The comment on top of the file is that of the file.
+        """
         start, end = self.span(node)
         start = self.line_start(start)
         indent = self.text[start : self.span(node)[0]]
-        while start:
+        while start > self.header[1]:
             above = self.line_start(start - 1)
             row = self.text[above:start]
             is_comment = row.startswith(f"{indent}#")

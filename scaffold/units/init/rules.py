@@ -25,6 +25,7 @@ from scaffold.units.init.spellings import (
     as_pattern,
     canon,
     count_same,
+    flattened,
     is_most,
     same_name,
     slots,
@@ -38,6 +39,9 @@ MIN_ALL = 20
 
 MAX_LINE = 200
 """How long a line may be that a person is told to add its like of."""
+
+MAX_EXAMPLE = 60
+"""How much of an example is shown where a new unit is asked for its own."""
 
 _KEYED = ("dict", "import")
 """The shapes whose key may be a question, as their value shows whose they are."""
@@ -59,6 +63,7 @@ class Question:
         example: What the unit that is meant has.
         default: What most have, "" where it differs.
         is_key: Whether the line is known by the answer, so that no two units have the same.
+        is_name: Whether that is a name in Python.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Question:
     example: str
     default: str = ""
     is_key: bool = False
+    is_name: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,9 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
         if path in own or path.startswith(homes) or NOT_LOOKED_AT.search(path):
             continue
         text = read_text(files, path)
-        named = [unit for unit in units if unit.name.occurs_in(text)]
+        flat = flattened(text)
+        held = [unit for unit in units if unit.name.may_occur_in(flat)]
+        named = [unit for unit in held if unit.name.occurs_in(text)]
         if is_most(len(named) - 1, len(family.siblings)) and not _names_all(text, family, files):
             _learn_file(family, path, files[path], named, found, lexicon)
     kept = _with_definitions(found.rules, files, own)
@@ -135,11 +143,32 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
     tests = {rule.entry.file for rule in kept if role_of(rule.entry.file) == "test"}
     by_hand = [each for each in found.rules if each not in used and each.entry.file not in tests]
     found.steps[:0] = _steps_of(family, by_hand, files)
-    found.rules = used
+    found.rules = _with_own_questions(used)
     if len(found.steps) > MAX_STEPS:
         rest = sorted({step.file for step in found.steps[MAX_STEPS:]})
         found.notes.append(f"most units are named in {', '.join(rest)} too: look there as well")
         found.steps = found.steps[:MAX_STEPS]
+    return found
+
+
+def _with_own_questions(rules: Iterable[Rule]) -> list[Rule]:
+    """Tell questions of one name apart by where their answers go, if those are not the same."""
+    found: list[Rule] = []
+    asked: dict[str, str] = {}
+    for rule in rules:
+        question, folders = rule.question, list(PurePosixPath(rule.entry.file).parts)
+        if question is not None:
+            name = question.name
+            while folders and asked.setdefault(name, question.example) != question.example:
+                words = re.findall(r"[a-z][a-z0-9]*", folders.pop().partition(".")[0].lower())
+                name = "_".join([*words, name])
+            old, new = f"{{{question.name}}}", f"{{{name}}}"
+            entry = rule.entry
+            entry = replace(
+                entry, key=entry.key.replace(old, new), value=entry.value.replace(old, new)
+            )
+            rule = replace(rule, entry=entry, question=replace(question, name=name))
+        found.append(rule)
     return found
 
 
@@ -190,7 +219,9 @@ def _learn_file(
         rest = without_entry(rest, group.get(family.unit.key) or next(iter(group.values())))
     base = family.unit if family.unit in named else named[0]
     if not path.endswith(PROSE):
-        found.steps += _steps(family, path, data, rest, base)
+        lines = (rule.found for rule in found.rules[first:] if rule.found.shape != "import")
+        used = " ".join(f"{each.key} {each.value}" for each in lines)
+        found.steps += _steps(family, path, data, rest, base, used)
 
 
 def _groups(entries: Mapping[str, Sequence[Entry]], family: Family) -> list[dict[str, Entry]]:
@@ -263,17 +294,20 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
         )
         question = Question(
             f"{name}_name",
-            f"what {entry.file} knows it by, such as: {entry.key[:60]}",
+            f"what {entry.file} knows it by, such as: {_shown(entry.key)}",
             entry.key,
             is_key=True,
+            is_name=entry.shape == "import" and entry.key.isidentifier(),
         )
         key = f"{{{question.name}}}"
     elif value is None:
         if entry.shape not in _ANSWERED:
             return None
+        # One word alone may be a variable of all templates, or an option of all commands.
+        name = _question_name(entry, names[base])
         question = Question(
-            _question_name(entry, names[base]),
-            f"what {entry.file} has for it, such as: {entry.value[:60]}",
+            name if "_" in name else f"{name}_value".strip("_"),
+            f"what {entry.file} has for it, such as: {_shown(entry.value)}",
             entry.value,
             _default(entry, [each.value for each in group.values()]),
         )
@@ -295,10 +329,18 @@ def _part(
     others = ((key, names[key].pieces(each)) for key, each in texts.items())
     if not is_most(count_same(own, others, evidence), len(texts)):
         return None
-    is_prose = bool(re.search(r"\s", text.strip())) and part not in group[base].code
+    entry = group[base]
+    is_code = part in entry.code or (part == "value" and entry.shape not in _ANSWERED)
+    is_prose = bool(re.search(r"\s", text.strip())) and not is_code
     lexicon.add(text, own, evidence)
     found = slots(text, names[base], names, evidence, is_prose=is_prose, lexicon=lexicon)
     return as_pattern(text, found)
+
+
+def _shown(text: str) -> str:
+    """Return an example for a line of help."""
+    row = " ".join(text.split())
+    return row if len(row) <= MAX_EXAMPLE else f"{row[: MAX_EXAMPLE - 4]} ..."
 
 
 def _default(entry: Entry, values: Sequence[str]) -> str:
@@ -323,7 +365,7 @@ def _question_name(entry: Entry, name: Name) -> str:
         text = PurePosixPath(entry.file).stem
     words = re.findall(r"[a-z][a-z0-9]*", text.lower())
     words = words or re.findall(r"[a-z][a-z0-9]*", entry.table.lower())
-    return "_".join(words[-4:])[:48].strip("_") or "value"
+    return "_".join(words[-4:])[:48].strip("_")
 
 
 def _is_one_line(one: Rule, other: Rule) -> bool:
@@ -400,8 +442,10 @@ def _modules(entry: Entry, files: Mapping[str, bytes]) -> set[str]:
         ends = {end for each in bases for end in (f"{each}.py", f"{each}/__init__.py")}
         return ends & files.keys()
     ends = tuple(f"{inner}{end}" for end in (".py", "/__init__.py")) if inner else ()
-    return {path for path in files if path.endswith(ends) and f"/{path}".endswith(
+    found = {path for path in files if path.endswith(ends) and f"/{path}".endswith(
         tuple(f"/{end}" for end in ends))}  # fmt: skip
+    # A repository may be the package itself, whose name is no folder in it.
+    return found or {end.partition("/")[2] for end in ends} & files.keys()
 
 
 def _without_bare_imports(rules: Sequence[Rule]) -> list[Rule]:
@@ -425,8 +469,19 @@ def _without_bare_imports(rules: Sequence[Rule]) -> list[Rule]:
 # ---- what no shape can edit ----------------------------------------------------------------------
 
 
-def _steps(family: Family, path: str, data: bytes, rest: bytes, base: Unit) -> list[Step]:
-    """Return the blocks of lines whose like most units have, in what is left of a file."""
+def _steps(
+    family: Family, path: str, data: bytes, rest: bytes, base: Unit, used: str
+) -> list[Step]:
+    """Return the blocks of lines whose like most units have, in what is left of a file.
+
+    Args:
+        family: The units.
+        path: The file.
+        data: Its bytes.
+        rest: What of them no rule has.
+        base: The unit whose lines are looked at.
+        used: What the rules of the file write there.
+    """
     text = data.decode("utf-8-sig", "replace")
     left = set(rest.decode("utf-8-sig", "replace").splitlines())
     rows = text.splitlines()
@@ -435,9 +490,8 @@ def _steps(family: Family, path: str, data: bytes, rest: bytes, base: Unit) -> l
         unit.key: {
             canon(pieces).removesuffix(" ,")
             for row in rows
-            if len(row) <= MAX_LINE
+            if len(row) <= MAX_LINE and unit.name.occurs_in(row)
             for pieces in [unit.name.pieces(row)]
-            if any(piece.is_name for piece in pieces)
         }
         for unit in (family.unit, *family.siblings)
     }
@@ -450,8 +504,11 @@ def _steps(family: Family, path: str, data: bytes, rest: bytes, base: Unit) -> l
         # The last line of a list has no comma.
         form = canon(base.name.pieces(row)).removesuffix(" ,")
         count = sum(form in known for key, known in forms.items() if key != base.key)
-        # An import is only a line for a person where the file is the list.
-        if is_most(count, len(family.siblings)) and not re.match(r"\s*(from|import)\b", row):
+        # An import is only a line for a person where the file is the list, or uses what it binds.
+        is_import = re.match(r"\s*(from|import)\b", row)
+        bound = set(re.findall(r"\w+", row.rpartition("import")[2] if is_import else ""))
+        is_step = not is_import or bound & set(re.findall(r"\w+", used))
+        if is_step and is_most(count, len(family.siblings)):
             hits.append(number)
     blocks: list[list[int]] = []
     for number in hits:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 
 from scaffold.analysis.files.files import list_files
@@ -12,16 +15,20 @@ MAX_FILES = 20_000
 MAX_SIZE_BYTES = 256 * 1024
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
 
-
+_PYTHON = (".py", ".pyi")
 _BUILT = frozenset(["build", "dist", "htmlcov", "site-packages"])
 """Folders without sources, where no git ignores them."""
 
 
 def source_files(root: Path) -> tuple[list[str], bool]:
-    """Return the files below a folder, sorted and bounded, and whether these are all."""
+    """Return the files below a folder, sorted, and whether these are all.
+
+    They are bounded: Python comes before the rest.
+    """
     files = list_files(root)
-    paths = sorted(path for path in files.paths if files.has_git or not _is_built(path))
-    return paths[:MAX_FILES], len(paths) <= MAX_FILES
+    paths = [path for path in files.paths if files.has_git or not _is_built(path)]
+    paths.sort(key=lambda path: (not path.endswith(_PYTHON), path))
+    return sorted(paths[:MAX_FILES]), len(paths) <= MAX_FILES
 
 
 def _is_built(path: str) -> bool:
@@ -32,26 +39,26 @@ def _is_built(path: str) -> bool:
 def read_texts(root: Path, paths: Iterable[str]) -> tuple[dict[str, bytes], bool]:
     """Return the bytes of the files that hold text, and whether there was room for all.
 
-    Large files, binary ones and links are passed over.
+    Large files, binary ones and links are passed over. Where there is no room for all, Python and
+    small files come before data.
     """
-    found: dict[str, bytes] = {}
-    total = 0
+    sizes: dict[str, int] = {}
     for path in paths:
         place = root / path
-        try:
-            if place.is_symlink() or not place.is_file():  # a pipe would never end
-                continue
-            if place.stat().st_size > MAX_SIZE_BYTES:
-                continue
-            data = place.read_bytes()
-        except OSError:
-            continue
-        total += len(data)
-        if total > MAX_TOTAL_BYTES:
-            return found, False
-        if _is_text(data):
-            found[path] = data
-    return found, True
+        with suppress(OSError):
+            if not place.is_symlink() and place.is_file():  # a pipe would never end
+                sizes[path] = place.stat().st_size
+    sizes = {path: size for path, size in sizes.items() if size <= MAX_SIZE_BYTES}
+    ranked = sorted(sizes, key=lambda path: (not path.endswith(_PYTHON), sizes[path]))
+    totals = list(accumulate(sizes[path] for path in ranked))
+    room = set(ranked[: bisect_right(totals, MAX_TOTAL_BYTES)])
+    found: dict[str, bytes] = {}
+    for path in (each for each in sizes if each in room):
+        with suppress(OSError):
+            data = (root / path).read_bytes()
+            if _is_text(data):
+                found[path] = data
+    return found, len(room) == len(sizes)
 
 
 def _is_text(data: bytes) -> bool:

@@ -131,6 +131,10 @@ class Name:
         ]
         return sorted([*longer, *rest])
 
+    def may_occur_in(self, flat: str) -> bool:
+        """Return whether a text that `flattened` gave can hold the name; cheap for large ones."""
+        return bool(self.class_name) or flattened(self.key) in flat
+
     def occurs_in(self, text: str) -> bool:
         """Return whether a text holds the name in any spelling."""
         return bool(self.spans(text))
@@ -150,6 +154,11 @@ class Name:
         if variable == CLASS_NAME:
             return self.class_name
         return self.class_prefix if variable == CLASS_PREFIX else key_names(self.key)[variable]
+
+
+def flattened(text: str) -> str:
+    """Return a text in which all spellings of a name are one."""
+    return text.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
 def masked(text: str, spans: Iterable[tuple[int, int]], mark: str = "\0") -> str:
@@ -387,7 +396,8 @@ def _by_context(text: str, span: tuple[int, int], best: Sequence[str], *, is_pro
         # `DPOTrainer` of `kto_plus` is KTOPLUSTrainer, DPO_LOSS is KTO_PLUS_LOSS.
         ("flat_upper", bool(re.match(r"[A-Z][a-z]", right)) or before.islower()),
         ("camel", after.isupper()),
-        ("dashed", "-" in (before, after) or "://" in around[0]),
+        # `heise-->` is no word with a dash.
+        ("dashed", bool(re.search(r"\w-$", left) or re.match(r"-\w", right) or "://" in around[0])),
         ("words", is_alone),
         # `Heise` in a sentence is the title, in `HeiseParser` a class.
         ("title", is_prose and not is_inside),

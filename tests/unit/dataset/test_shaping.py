@@ -56,6 +56,12 @@ def test_a_gap_in_a_further_column_keeps_its_row(tmp_path: Path) -> None:
         load_rows(place, "train", ("question", "answer"), also=["rank"])
 
 
+def test_a_number_that_is_none_is_no_value(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"q": "x", "a": NaN}\n{"q": "y", "a": 0.5}\n{"q": "z", "a": Infinity}\n')
+    assert load_rows(str(path), None, ["q", "a"]) == [{"q": "y", "a": 0.5}]
+
+
 def test_rows_without_a_value_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     gap: list[dict[str, Any]] = [{"question": "?", "answer": ""}]
     place = write_rows(tmp_path / "data", ROWS + gap)

@@ -15,6 +15,7 @@ from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import Todo, Unit, base_path, find_unit
+from scaffold.units.todos import open_todos
 from scaffold.verify import checkers
 from scaffold.verify.checkers import check_files
 from scaffold.verify.interpreter import Interpreter
@@ -67,6 +68,41 @@ def test_a_rule_that_the_files_beside_a_unit_break_does_not_make_it_fail(project
     assert {row.status for row in check_files(target, unit, PYTHON)} == {"failed"}
 
 
+def test_a_rule_that_an_open_place_breaks_waits_for_the_author(project: Path):
+    options = Options(project, with_format=False)
+    add_unit(load_kind("reward"), "mine", ["exact"], {}, options)
+    unit = find_unit(project, "reward/mine")
+    (todo, *_) = [each for each in open_todos(project, unit) if each.file == unit.files[0].path]
+    for root in (project, project / Path(base_path("reward", "mine", "x")).parent):
+        source = next(root.glob("my_rl/reward/mine.py*"))
+        rows = source.read_text().split("\n")
+        rows.insert(todo.line - 1, "    unused = 1")
+        source.write_text("\n".join(rows))
+    found = check_files(find_target(project), unit, PYTHON)
+    assert [(row.status, "F841" in row.message) for row in found] == [("warning", True)]
+    # Outside of it the rule holds.
+    text = source.read_text()
+    (project / unit.files[0].path).write_text(f"{text}\n\ndef f() -> None:\n    unused = 1\n")
+    found = check_files(find_target(project), unit, PYTHON)
+    assert sorted(row.status for row in found) == ["failed", "warning"]
+
+
+def test_beside_a_unit_that_is_a_folder_are_the_folders_of_its_like(project: Path, unit: Unit):
+    folder, other = project / "my_rl/reward/sums", project / "my_rl/reward/others"
+    for each in (folder, other):
+        each.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "rule.py").write_text("X = undefined_name\n")
+    paths = ("my_rl/reward/sums/__init__.py", "my_rl/reward/sums/rule.py")
+    files = tuple(unit.files[0]._replace(path=path) for path in paths)
+    one = unit._replace(files=files)
+    (check,) = check_files(find_target(project), one, PYTHON)
+    assert check.status == "failed"
+    (other / "rule.py").write_text("Y = other_undefined_name\n")
+    (check,) = check_files(find_target(project), one, PYTHON)
+    assert (check.status, "F821" in check.message) == ("warning", True)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [
@@ -95,6 +131,20 @@ def test_a_test_that_runs_into_an_open_place_waits_for_the_author(
     assert (level.status, level.reason.startswith(told)) == (status, True), level.reason
 
 
+def test_tests_of_a_project_inside_of_the_repository_are_found(
+    project: Path, unit: Unit, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which takes most of the time
+    inner = project / "inner-gym"
+    (inner / "tests").mkdir(parents=True)
+    (inner / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (inner / "tests/test_sums.py").write_text("def test_own():\n    pass\n")
+    test = unit.files[-1]._replace(path="inner-gym/tests/test_sums.py", role="test")
+    bench = Bench(find_target(project), PYTHON, Limits(60))
+    level = run_tests(bench, unit._replace(files=(test,), entries=()))
+    assert (level.status, level.reason[:8]) == ("passed", "1 passed"), level
+
+
 def test_a_checker_that_is_not_there_is_told(
     project: Path, unit: Unit, monkeypatch: pytest.MonkeyPatch
 ):
@@ -117,7 +167,8 @@ def test_types_are_checked_where_the_repository_checks_them(
     settings.write_text(f"{text}\n[tool.pyright]\n{table}\n")
     # A type checker that finds something in one file of the unit, and in another file.
     program = project / "pyright.py"
-    program.write_text("print('my_rl/reward/sums.py:3: bad')\nprint('x.py:1: no')\nexit(1)\n")
+    rows = ["/my_rl/reward/sums.py", "my_rl/reward/sums.py:3: bad", "/x.py", "x.py:1: no"]
+    program.write_text("".join(f"print({row!r})\n" for row in rows) + "exit(1)\n")
     monkeypatch.setattr(checkers, "_program", lambda *_: [sys.executable, str(program)])
     found = check_files(find_target(project), unit, PYTHON)
     messages = ["pyright: my_rl/reward/sums.py:3: bad"] if is_run else []

@@ -257,6 +257,9 @@ def test_what_cannot_be_taught_is_refused(root: Path, tmp_path_factory: pytest.T
     refused(root, "kind_known", kind="reward")
     (root / "lib/things/broken.py").write_text("def (\n")
     refused(root, "template_invalid", like="broken")
+    (root / "lib/things/0002_more.py").write_text("x = 1\n")
+    error = refused(root, "name_digit", like="lib/things/0002_more.py")
+    assert "has a number in front" in error.message
     empty = tmp_path_factory.mktemp("empty")
     refused(empty, "target_missing", like=None)
     with pytest.raises(ScaffoldError) as refusal:
@@ -309,6 +312,22 @@ def test_a_unit_may_be_a_folder(tmp_path: Path):
     source = (root / "lib/models/two_words/__init__.py").read_text()
     assert source.startswith("from .model.two_words_args import TwoWordsArgs\n")
     assert (root / "lib/models/two_words/data/notes.txt").read_text() == "Of Two words.\n"
+
+
+def test_a_source_that_is_the_same_for_all_is_marked_only_where_no_other_is(tmp_path: Path):
+    texts = {"lib/__init__.py": "", "lib/things/__init__.py": ""}
+    for number, key in enumerate(("one", "two", "tri")):
+        name = f"{key.capitalize()}Thing"
+        texts[f"lib/things/{key}/__init__.py"] = (
+            f'from lib.things.{key}.code import {name}\n\n__all__ = ["{name}"]\n'
+        )
+        texts[f"lib/things/{key}/code.py"] = (
+            f"class {name}:\n    def run(self):\n        return {number}\n"
+        )
+    root = make(tmp_path, texts)
+    init(root, "lib/things/one")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert [(each.file, each.line) for each in made.unfinished] == [("lib/things/new/code.py", 3)]
 
 
 def test_classes_that_are_not_named_after_their_units_are_asked_for(tmp_path: Path):
@@ -438,6 +457,29 @@ def test_a_name_that_no_line_defines_is_imported_by_a_person(tmp_path: Path):
     }
 
 
+def test_a_repository_may_be_the_package_that_its_files_import_from(tmp_path: Path):
+    texts = things()
+    names = [f"{key.capitalize()}Loss" for key in ("one", "two", "tri")]
+    texts["lib/losses.py"] = "".join(f"class {name}: ...\n" for name in names)
+    imports = "".join(f"from whole.lib.losses import {name}\n" for name in names)
+    rows = "".join(f"    {name},\n" for name in names)
+    texts["lib/all.py"] = f"{imports}\nALL = [\n{rows}]\n"
+    root = make(tmp_path, texts)
+    init(root, "one")
+    add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert (root / "lib/all.py").read_text() == texts["lib/all.py"], "no line defines NewLoss"
+
+
+def test_the_name_of_a_class_that_a_decorator_registers_is_no_prose(tmp_path: Path):
+    rows = "".join(f"@register('{key}')\nclass {key.capitalize()}(Base):\n    pass\n\n\n"
+                   for key in ("one", "two", "tri"))  # fmt: skip
+    texts = {"lib/rules.py": f"from x import Base, register\n\n\n{rows}"}
+    root = make(tmp_path, {**things(), **texts})
+    report = init(root, "one")
+    (rule,) = report.extra["draft"]["registry"]
+    assert rule["value"] == "class {pascal}(Base):\n    pass\n"
+
+
 def test_an_import_that_is_used_by_hand_is_a_step(tmp_path: Path):
     texts = things()
     rows = "".join(f"from lib.things.{key} import {key.capitalize()}Thing\n"
@@ -451,6 +493,23 @@ def test_an_import_that_is_used_by_hand_is_a_step(tmp_path: Path):
     assert [(each.file, each.line) for each in made.next if each.file != "lib/things/new.py"] == [
         ("lib/app.py", 3)
     ]
+
+
+def test_an_import_that_no_shape_edits_and_a_registry_line_needs_is_a_step(tmp_path: Path):
+    texts = things()
+    names = [f"{key.capitalize()}Thing" for key in ("one", "two", "tri")]
+    imports = "".join(f"    from lib.things import {name}\n" for name in names)
+    rows = "".join(f"    {name},\n" for name in names)
+    texts["lib/app.py"] = f"with guard():\n{imports}\nALL = [\n{rows}]\n"
+    # Without a use of the name the line tells a person nothing.
+    texts["lib/more.py"] = f"with guard():\n{imports}"
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    made = add_unit(kind, "new", [], {}, Options(root, with_format=False))
+    assert "    NewThing,\n" in (root / "lib/app.py").read_text()
+    steps = [(each.file, each.line) for each in made.next if each.file != "lib/things/new.py"]
+    assert steps == [("lib/app.py", 4)]
 
 
 def test_of_several_entries_of_a_unit_the_one_with_its_name_is_shown(tmp_path: Path):
@@ -467,6 +526,81 @@ def test_of_several_entries_of_a_unit_the_one_with_its_name_is_shown(tmp_path: P
     init(root, "one")
     (question,) = find_target(root).catalogue.kind("thing").answers.values()
     assert "such as: one" in question.help
+
+
+def test_how_much_is_the_kind_s_does_not_depend_on_indentation(tmp_path: Path):
+    def source(number: int) -> str:
+        shared = "".join(f"    def f{each}(self): return {each}\n" for each in range(4))
+        own = "".join(f"                do_{number}_{each}_ofit()\n" for each in range(8))
+        return f"class @Thing:\n{shared}    def run(self):\n        if self.f1():\n{own}"
+
+    keys = ("one", "two", "tri")
+    texts = {f"lib/things/{key}.py": source(number).replace("@", key.capitalize())
+             for number, key in enumerate(keys)}  # fmt: skip
+    report = init(make(tmp_path, {"lib/__init__.py": "", **texts}), "one")
+    (file,) = report.extra["draft"]["files"]
+    assert file["shared"] == 0.5
+
+
+def test_tables_of_one_name_have_an_answer_each(tmp_path: Path):
+    def table(values: tuple[str, ...]) -> str:
+        rows = zip(("one", "two", "tri"), values, strict=True)
+        return "SIZES = {\n" + "".join(f"    {key!r}: {value},\n" for key, value in rows) + "}\n"
+
+    texts = {
+        "lib/bytes.py": table(("1", "2", "3")),
+        "lib/names.py": table(("'s'", "'m'", "'l'")),
+        # What is the same is asked for once.
+        "lib/same.py": table(("1", "2", "3")),
+    }
+    root = make(tmp_path, {**things(), **texts})
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    assert sorted(kind.answers) == ["names_sizes_value", "sizes_value"]
+    answers = {"sizes_value": "7", "names_sizes_value": "xl"}
+    add_unit(kind, "new", [], answers, Options(root, with_format=False))
+    for path, value in (("bytes", "7"), ("names", "'xl'"), ("same", "7")):
+        assert f"    'new': {value},\n" in (root / f"lib/{path}.py").read_text()
+
+
+def test_the_answer_of_what_is_imported_is_a_name(tmp_path: Path):
+    texts = things()
+    texts["lib/things/__init__.py"] = "".join(
+        f"from .{key} import {name}\n" for key, name in (("one", "First"), ("two", "Other"),
+                                                         ("tri", "Last"))
+    )  # fmt: skip
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    (name,) = kind.answers
+    with pytest.raises(ScaffoldError) as refusal:
+        add_unit(kind, "new", [], {name: "New Name"}, Options(root))
+    assert "must be a Python identifier" in refusal.value.message
+    add_unit(kind, "new", [], {name: "NewName"}, Options(root))
+    assert "from .new import NewName\n" in (root / "lib/things/__init__.py").read_text()
+
+
+@pytest.mark.parametrize("table", ["REGISTRY", "Target", "words"])
+def test_a_registry_may_be_called_like_a_variable_or_an_option(tmp_path: Path, table: str):
+    rows = "".join(f"    {key!r}: {number},\n" for number, key in enumerate(("one", "two", "tri")))
+    root = make(tmp_path, {**things(), "lib/table.py": f"{table} = {{\n{rows}}}\n"})
+    init(root, "one")
+    (name,) = find_target(root).catalogue.kind("thing").answers
+    assert name == f"{table.lower()}_value"
+    add_unit(find_target(root).catalogue.kind("thing"), "new", [], {name: "7"}, Options(root))
+    assert "    'new': 7,\n" in (root / "lib/table.py").read_text()
+
+
+def test_an_example_of_several_lines_is_shown_on_one(tmp_path: Path):
+    texts = things()
+    rows = "".join(f"    {key!r}: [\n        {key * 10!r},\n        {key * 12!r},\n    ],\n"
+                   for key in ("one", "two", "tri"))  # fmt: skip
+    root = make(tmp_path, {**texts, "lib/table.py": f"WORDS = {{\n{rows}}}\n"})
+    init(root, "one")
+    (question,) = find_target(root).catalogue.kind("thing").answers.values()
+    assert question.help == (
+        f"what lib/table.py has for it, such as: [ {'one' * 10!r}, {'one' * 12!r} ..."[:95] + " ..."
+    )
 
 
 def test_a_unit_whose_entry_is_like_no_other_gives_no_second_rule(tmp_path: Path):
@@ -506,6 +640,16 @@ def test_a_test_of_which_nothing_is_shared_is_written_by_a_person(tmp_path: Path
     assert ("tests/test_new.py", 1) in [(each.file, each.line) for each in made.next]
 
 
+def test_a_source_of_which_nothing_is_shared_is_written_by_a_person(tmp_path: Path):
+    texts = {f"lib/things/{key}.py": f"# The team.\n\ndef f{number}(): return {number}\n"
+             for number, key in enumerate(("one", "two", "tri"))}  # fmt: skip
+    root = make(tmp_path, {"lib/__init__.py": "", "lib/things/__init__.py": "", **texts})
+    init(root, "lib/things/one.py")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert (root / "lib/things/new.py").read_text() == "# The team.\n"
+    assert [(each.file, each.why[:9]) for each in made.next] == [("lib/things/new.py", "write it:")]
+
+
 def test_the_lines_around_a_title_are_long_enough_for_any(tmp_path: Path):
     texts = things()
     for key in ("one", "two", "tri"):
@@ -518,6 +662,22 @@ def test_the_lines_around_a_title_are_long_enough_for_any(tmp_path: Path):
     assert over == under
     assert len(over) >= len(title)
     assert set(over) == {"-"}
+
+
+def test_the_front_matter_of_a_page_stays_yaml(tmp_path: Path):
+    texts = things()
+    for number, key in enumerate(("one", "two", "tri")):
+        texts[f"docs/{key}.md"] = (
+            f"---\ntitle: {key}\nabout: {number}\n---\n\n# {key}\n\nNo {number}\n"
+        )
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    add_unit(kind, "new", [], {}, Options(root, with_format=False))
+    why = "YOURS: each thing has its own; see docs/one.md"
+    assert (root / "docs/new.md").read_text() == (
+        f"---\ntitle: new\n# {why}\n---\n\n# new\n\n<!-- {why} -->\n"
+    )
 
 
 def test_a_unit_that_cannot_be_imported_is_told_and_one_that_lacks_packages_is_not(root: Path):

@@ -110,6 +110,10 @@ def test_what_the_rest_needs_comes_back_as_the_author_s():
         ('__all__ = ["One", "own_thing"]\nOne = own_thing = 1\n', '__all__ = ["Two"]\nTwo = 1\n',
          '__all__ = ["One"]\nOne = own_thing = 1\n'),
         ('x = ("a b", "c")\n', 'x = ("d",)\n', f"{MARK}\nx = ()\n"),
+        ('x = {\n    **base,\n    "one": 1,\n    "b": {"k": 1, "z": 3},\n    # c\n    "c": c,\n}\n',
+         'x = {**base, "two": 2, "b": {"k": 3}}\n',
+         f'{MARK}\nx = {{\n    **base,\n    "one": 1,\n    "b": {{"k": 1}},\n}}\n'),
+        ('x = {"a": 1, **own}\n', 'x = {"b": 1}\n', f"{MARK}\nx = {{}}\n"),
         ("register(One, key='one', own=1)\n", "register(Two, key='two')\n",
          "register(One, key='one')\n"),
         ("x = f(\n    a,\n    # only here\n    b=1,\n)\n", "x = f(\n    a,\n)\n",
@@ -250,3 +254,94 @@ def test_a_decorator_stays_with_what_names_the_unit_or_is_shared():
     one, two = text("'one', 'o'", "1"), text("'two-x', True", "2")
     three = text("'the-three'", "3")
     assert kept(one, two, three) == "@register('one')\ndef run(x):\n    return x\n"
+
+
+def test_what_a_decorator_gives_goes_and_stays_with_it():
+    def text(names: str, rows: str) -> str:
+        mark = f"@mark.each('{names}', [{rows}])\n"
+        return f"{mark}def test_it({names}):\n    assert f({rows})\n    assert g({names})\n"
+
+    one, two, three = text("a, b", "(1, 2)"), text("a, b", "(3, 4)"), text("a, b, c", "(5, 6, 7)")
+    open_body = f"    {MARK}\n    raise NotImplementedError\n"
+    # The names that most have stay with an empty list of their values.
+    assert kept(one, two, three) == (
+        f"@mark.each('a, b', [])\ndef test_it(a, b):\n{open_body}    assert g(a, b)\n"
+    )
+    # Nobody gives the parameters of a decorator that goes.
+    assert kept(one, three, text("b, c", "(8, 9)")) == f"def test_it():\n{open_body}"
+
+
+def test_of_several_definitions_of_one_name_the_like_are_compared():
+    def text(key: str, *more: str) -> str:
+        given = "".join(f"    @overload\n    def __init__(self, *, {each}) -> None: ...\n"
+                        for each in more)  # fmt: skip
+        return f"""class {key}:
+    @overload
+    def __init__(self) -> None: ...
+{given}    def __init__(self, *, key=None, client=None) -> None:
+        super().__init__(key, client)
+"""
+
+    one = text("One", "key: str", "client: Client")
+    others = [text("Two", "client: Client"), text("Three", "key: str", "client: Client")]
+    assert kept(one, *others) == one
+    # A setter is no getter.
+    one = """class One:
+    @property
+    def x(self):
+        return self._x
+
+    @x.setter
+    def x(self, value):
+        self._x = value
+"""
+    assert kept(one, one.replace("One", "Two")) == one
+
+
+def test_a_parameter_with_stars_stays_whatever_it_is_called():
+    own = "def run(x, y, *labels, **words):\n    return x\n"
+    others = ["def run(x, *args, **options):\n    return x\n", "def run(x, **kw):\n    return x\n"]
+    assert kept(own, *others) == "def run(x, *labels, **words):\n    return x\n"
+    assert kept(own, others[1], others[1]) == "def run(x, **words):\n    return x\n"
+
+
+def test_what_a_block_of_imports_asks_goes_with_it():
+    own = "from .available import is_there\n\nif is_there():\n    import fast\n\n\n"
+    own += "def only_here():\n    return fast\n\n\ndef run():\n    return 1\n"
+    other = "def run():\n    return 1\n"
+    assert kept(own, other, other).strip() == other.strip()
+
+
+def test_a_block_of_imports_that_only_itself_reads_goes():
+    own = "try:\n    import one\n    from one import One\nexcept ImportError:\n    fail('one')\n\n"
+    own += "try:\n    import fast\nexcept ImportError:\n    fast = None\n\n"
+    own += "def run():\n    return fast\n\n\ndef only_here():\n    return One\n"
+    other = "try:\n    import fast\nexcept ImportError:\n    fast = None\n\n"
+    other += "def run():\n    return fast\n"
+    assert kept(own, other, other).strip() == other.strip()
+
+
+def test_a_text_below_a_field_goes_with_it():
+    own = """class One:
+    a = 1
+    '''What a is.'''
+    b = 2
+    '''What only one has.'''
+    c = 3
+"""
+    other = "class Two:\n    a = 1\n    '''What a is.'''\n    c = 3\n"
+    assert kept(own, other, other.replace("Two", "Three")) == other.replace("Two", "One")
+
+
+def test_a_parameter_that_has_to_be_given_stays_whatever_it_is_called():
+    own = "def step(self, u):\n    return u\n"
+    others = [
+        "def step(self, action):\n    return 1\n",
+        "def step(self, a, more=1):\n    return 2\n",
+    ]
+    assert kept(own, *others).startswith("def step(self, u):\n")
+    # One that only this unit asks for goes, and so does one with a default.
+    more = "def step(self, u, own, *, only=1):\n    return u\n"
+    assert kept(more, *others).startswith("def step(self, u):\n")
+    two = "def step(self, a, b):\n    return 1\n"
+    assert kept("def step(self, *, only=1):\n    return 2\n", two).startswith("def step(self):\n")

@@ -51,9 +51,12 @@ def test_no_more_than_so_many_files_are_listed(
 ):
     if has_git:
         subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    monkeypatch.setattr(survey, "MAX_FILES", 2)
+    monkeypatch.setattr(survey, "MAX_FILES", 2 if not has_git else 4)
     found, is_all = source_files(root)
-    assert (len(found), is_all) == (2, False)
+    assert not is_all
+    # Python comes before the rest.
+    assert found == sorted(found)
+    assert {path for path in found if path.endswith(".py")} == set(found)
 
 
 def test_texts_are_read_and_the_rest_is_passed_over(root: Path, monkeypatch: pytest.MonkeyPatch):
@@ -66,6 +69,16 @@ def test_texts_are_read_and_the_rest_is_passed_over(root: Path, monkeypatch: pyt
     assert read_texts(root, names) == ({"a.py": b"x"}, True)
     monkeypatch.setattr(survey, "MAX_TOTAL_BYTES", 1)
     assert read_texts(root, ["a.py", "pkg/b.py"]) == ({"a.py": b"x"}, False)
+
+
+def test_where_there_is_no_room_for_all_python_and_small_files_come_first(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, size in {"aa.json": 30, "b.md": 3, "c.json": 10, "z.py": 20}.items():
+        (root / name).write_text("x" * size)
+    monkeypatch.setattr(survey, "MAX_TOTAL_BYTES", 36)
+    found, is_all = read_texts(root, ["aa.json", "b.md", "c.json", "z.py"])
+    assert (list(found), is_all) == (["b.md", "c.json", "z.py"], False)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such programs or pipes")

@@ -16,6 +16,7 @@ from scaffold.units.init.spellings import (
     as_template,
     canon,
     compare,
+    flattened,
     slots,
     words_of,
 )
@@ -72,6 +73,7 @@ def test_most_units_decide():
         ("HeiseParser is", "<pascal>Parser is"),
         ("https://heise.de", "https://<dashed>.de"),
         ("heiseUrl", "<camel>Url"),
+        ("<!-- pkg-heise @heise-->", "<!-- pkg-<dashed> @<key>-->"),
         ("heises Heises preheise HEISEN", "heises Heises preheise HEISEN"),
     ],
 )
@@ -114,6 +116,15 @@ def test_a_class_s_own_spelling_is_an_answer():
         "class_name",
         "key",
     ]
+
+
+@pytest.mark.parametrize("variable", list(key_names("aio_pika")))
+def test_where_a_name_cannot_be_it_need_not_be_looked_for(variable: str):
+    text, name = f"x = <{key_names('aio_pika')[variable]}>", Name("aio_pika")
+    assert name.occurs_in(text)
+    assert name.may_occur_in(flattened(text))
+    assert not name.may_occur_in(flattened("pika: aio"))
+    assert Name("aio_pika", class_name="Broker").may_occur_in(flattened("Broker"))
 
 
 def test_counterparts_are_compared_word_by_word():
