@@ -195,6 +195,23 @@ def test_a_module_that_moved_is_found_where_its_old_name_is_imported(
     }
 
 
+def test_what_the_work_tree_holds_is_no_part_of_an_older_commit(repository: Repository) -> None:
+    repository.commit({"pkg/engine.py": None})
+    repository.commit({"pkg/engine.py": ENGINE})
+    found = repository.review("HEAD~2..HEAD~1")["findings"]
+    assert ("name-gone", "pkg/__init__.py", 1) in {
+        (each["fact"], each["path"], each["line"]) for each in found
+    }
+
+
+def test_a_module_that_became_a_link_is_not_gone(repository: Repository) -> None:
+    repository.git("mv", "pkg/engine.py", "pkg/motor.py")
+    (repository.folder / "pkg" / "engine.py").symlink_to("motor.py")
+    repository.commit({})
+    repository.commit({"pkg/engine.py": None})
+    assert repository.review("main..HEAD~1")["findings"] == []
+
+
 def test_a_change_that_breaks_nothing_has_no_findings(repository: Repository) -> None:
     longer = ENGINE.replace("fast: bool = False", "fast: bool = False, slow: bool = False")
     repository.commit({"pkg/engine.py": longer})
