@@ -90,6 +90,18 @@ def watched_definitions(changes: Sequence[SymbolChange]) -> tuple[Watched, ...]:
     return tuple(found.values())
 
 
+def dropped_imports(
+    paths: Iterable[str], before: PythonIndex, after: PythonIndex
+) -> Iterator[Watched]:
+    """Yield what sources offered of others in this repository, and do not offer any more."""
+    for path in paths:
+        for module in before.dotted_names(path)[:1]:
+            for name in sorted(before.module_names(module) - after.module_names(module)):
+                found = before.find_in(path, name)
+                if found.exists and found.path != path:
+                    yield Watched(path, name, path, is_gone=True)
+
+
 def _wanted(change: SymbolChange) -> Iterator[Watched]:
     owner, _, last = change.name.rpartition(".")
     if change.how == "moved":
@@ -252,7 +264,8 @@ class Uses:
             written = ast.unparse(mention.node) if not mention.taken else ""
             # A method that is gone is meant only where its class, or `self`, is written with it.
             is_whole = not owner or owner in written or "self" in written or "cls" in written
-            return found.is_missing and found.path == wanted.path and is_whole
+            is_lost = found.lacking == wanted.word and found.path == wanted.path
+            return found.is_missing and is_lost and is_whole
         return self._is_at(wanted, found)
 
     def _is_at(self, wanted: Watched, found: Found) -> bool:
