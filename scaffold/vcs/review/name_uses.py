@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -18,6 +19,9 @@ from scaffold.analysis.python.statements import all_nodes, dotted_name
 _LACKS = ("ModuleNotFoundError", "AttributeError")
 _RAISERS = ("raises", "assertRaises", "assertRaisesRegex", "suppress")
 _REPLACERS = ("patch", "setattr", "delattr")
+
+# What mypy and pyright call it.
+_SILENCED = re.compile(r"#.*\bignore\[[^]]*\b(call-arg|reportCallIssue)\b")
 
 Lines = tuple[int, int]
 
@@ -184,6 +188,15 @@ class SourceView(Follower):
                 word = _last_of_dotted(node.value)
                 if word in words:
                     yield Mention(node, word, node.lineno)
+
+    def is_silenced(self, call: ast.Call) -> bool:
+        """Return whether a comment tells a type checker that the call does not fit."""
+        lines = self._lines[call.lineno - 1 : call.end_lineno]
+        return any(_SILENCED.search(each) for each in lines)
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.source.text.split("\n")
 
     def meaning(self, mention: Mention) -> tuple[Found, ...]:
         """Return what a place names; nothing where that shows only while it runs."""

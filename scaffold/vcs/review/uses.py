@@ -262,8 +262,11 @@ class Uses:
         if wanted.is_gone:
             owner = wanted.name.rpartition(".")[0].rpartition(".")[2]
             written = ast.unparse(mention.node) if not mention.taken else ""
-            # A method that is gone is meant only where its class, or `self`, is written with it.
-            is_whole = not owner or owner in written or "self" in written or "cls" in written
+            # A method that is gone is meant only where its class, or `self`, is written with it;
+            # `self` may be of a class that takes it from elsewhere.
+            is_own = "self" in written or "cls" in written
+            is_whole = not owner or owner in written
+            is_whole = is_whole or (is_own and not self.index.defined(wanted.word))
             is_lost = found.lacking == wanted.word and found.path == wanted.path
             return found.is_missing and is_lost and is_whole
         return self._is_at(wanted, found)
@@ -298,6 +301,7 @@ class Uses:
         how = "import" if mention.taken else how
         line, inside = mention.line, view.inside(mention.line)
         is_expected = view.guards.expects_misfit(line, mention.word)
+        is_expected = is_expected or (mention.call is not None and view.is_silenced(mention.call))
         return Use(wanted.key, view.path, line, inside, how, mention.call, found, is_expected)
 
     def _offered(self, wanted: Sequence[Watched]) -> Iterator[tuple[str, str, Watched]]:
