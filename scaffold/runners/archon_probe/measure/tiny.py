@@ -61,6 +61,8 @@ SIZES: tuple[tuple[str, int], ...] = (
     # Of some layers, beside a field for the others.
     (r"swa_head_dim", HEAD_DIM),
 )
+# What two processes divide by matrices, so that it is even.
+SPLIT = r"(.*_)?num_attention_heads|num_heads|n_heads?|.*intermediate_size|n_inner|dff|dim_ff"
 # A key of a mapping inside a config has no default to tell what it is of.
 NESTED_SIZES = (*SIZES, (r"head_dim", HEAD_DIM))
 WINDOWS = r"sliding_window|window_size|attention_chunk_size"
@@ -276,13 +278,17 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
         if value == 1:
             return 1
         stated = getattr(source, "num_attention_heads", HEADS)
-        heads = min(stated, HEADS) if isinstance(stated, int) else HEADS
-        # A latent gives all of them; others share where their number can be divided.
-        return heads if hasattr(source, "kv_lora_rank") or heads % KV_HEADS else KV_HEADS
+        # As many heads as `SIZES` leaves; a latent gives all of them, others share two keys.
+        heads = min(stated - (stated > 1 and stated % 2), HEADS) if type(stated) is int else HEADS
+        return heads if hasattr(source, "kv_lora_rank") else min(KV_HEADS, heads)
     if not number:
         return None
     size = entry_of(SIZES, source, name)
-    return size if size is not None and default is not None and size < value else None
+    if size is None or default is None:
+        return None
+    if size < value:
+        return size
+    return value - 1 if value > 1 and value % 2 and matches(SPLIT, source, name) else None
 
 
 def _has_key(tree: dict[str, Any], key: str) -> bool:

@@ -489,3 +489,11 @@ def test_heads_that_share_a_key_stay_as_many_times_the_keys(
     sizes = {"num_attention_heads": heads, "num_key_value_heads": shared, "hidden_size": heads * 16}
     small = tiny_config(CONFIG_MAPPING[model_type](**sizes))
     assert small.num_attention_heads % small.num_key_value_heads == 0
+
+
+def test_small_sizes_can_be_halved() -> None:
+    """The test that is generated splits the model over two processes."""
+    sizes = {"num_attention_heads": 3, "num_key_value_heads": 3, "intermediate_size": 37}
+    small = tiny_config(CONFIG_MAPPING["stablelm"](hidden_size=48, **sizes))
+    assert (small.num_attention_heads, small.num_key_value_heads) == (2, 2)
+    assert (small.intermediate_size, runs(small)) == (36, True)
