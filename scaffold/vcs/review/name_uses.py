@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -16,7 +17,7 @@ from scaffold.analysis.python.scopes import Bound, Function, Scope
 from scaffold.analysis.python.sources import Source
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 
-_LACKS = ("ModuleNotFoundError", "AttributeError")
+_LACKS = ("ModuleNotFoundError", "AttributeError", "NameError")
 _RAISERS = ("raises", "assertRaises", "assertRaisesRegex", "suppress")
 _REPLACERS = ("patch", "setattr", "delattr")
 
@@ -188,6 +189,20 @@ class SourceView(Follower):
                 word = _last_of_dotted(node.value)
                 if word in words:
                     yield Mention(node, word, node.lineno)
+
+    def lacks(self, name: str) -> bool:
+        """Return whether nothing in the source binds a name, whatever the scope."""
+        return not {name, "*"} & self._bound_names and not hasattr(builtins, name)
+
+    @cached_property
+    def _bound_names(self) -> set[str]:
+        names = (each for each in self._nodes if isinstance(each, ast.Name))
+        found = {each.id for each in names if not isinstance(each.ctx, ast.Load)}
+        for each in self._nodes:
+            # Definitions, imports, parameters, handlers and patterns.
+            fields = (getattr(each, field, None) for field in ("name", "asname", "arg", "rest"))
+            found |= {name.partition(".")[0] for name in fields if isinstance(name, str)}
+        return found
 
     def is_silenced(self, call: ast.Call) -> bool:
         """Return whether a comment tells a type checker that the call does not fit."""

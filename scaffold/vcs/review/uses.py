@@ -248,7 +248,8 @@ class Uses:
         for each in wanted:
             meant = next((one for one in found if self._is(each, one, mention)), None)
             if each.is_gone:
-                if meant is not None and _has_to_be_there(view, mention):
+                is_lost = meant is not None or _is_unbound(view, mention, each)
+                if is_lost and _has_to_be_there(view, mention):
                     is_import = mention.taken is not None
                     lost.append(LostName(each.key, view.path, mention.line, is_import))
             elif meant is not None:
@@ -366,6 +367,12 @@ class Uses:
             there = fresh.intersection(data.translate(_TABLE).split())
             if there:
                 self._words.setdefault(path, set()).update(map(os.fsdecode, there))
+
+
+def _is_unbound(view: SourceView, mention: Mention, wanted: Watched) -> bool:
+    """Return whether a source names what it has lost itself, and nothing in it has the name."""
+    is_own = view.path == wanted.path and isinstance(mention.node, ast.Name)
+    return is_own and mention.word == wanted.name and view.lacks(wanted.name)
 
 
 def _has_to_be_there(view: SourceView, mention: Mention) -> bool:

@@ -178,6 +178,21 @@ def test_a_method_of_self_is_lost_where_no_class_has_it(
 
 
 @pytest.mark.parametrize(
+    ("text", "is_lost"),
+    [
+        ("def run():\n    return gone(1)\n", True),
+        ("def run(gone):\n    return gone(1)\n", False),
+        ("from other import *\n\n\ndef run():\n    return gone(1)\n", False),
+        ("try:\n    gone\nexcept NameError:\n    pass\n", False),
+    ],
+)
+def test_what_is_gone_is_lost_in_its_own_source(text: str, is_lost: bool, tmp_path: Path) -> None:
+    (tmp_path / "core.py").write_text(text, encoding="utf-8")
+    _, lost = Uses(list_files(tmp_path)).find([Watched("core.py", "gone", "core.py", is_gone=True)])
+    assert [(each.path, each.line) for each in lost] == [("core.py", 2)] * is_lost
+
+
+@pytest.mark.parametrize(
     ("line", "is_lost"),
     [
         ('mock.patch("core.gone")', True),
