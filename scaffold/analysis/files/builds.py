@@ -28,11 +28,10 @@ class Builds:
         path = f"{folder}/{name}" if folder else name
         if re.search(r"_pb2(_grpc)?\Z", name):
             return f"{path}.py is made from a .proto file"
-        place = self._files.root / path
         if path in self._files.folders:
             return f"{path} is a folder, which can be imported even without Python in it"
-        # On the disk, although git does not list it: a build or a person has put it there.
-        if place.with_name(f"{name}.py").exists() or place.exists():
+        # A build or a person has put it there.
+        if any(self._files.is_unlisted(each) for each in (f"{path}.py", path)):
             return f"{path} is there and is not listed"
         if self._is_ignored(f"{path}.py"):
             return f"git ignores {path}.py"

@@ -133,6 +133,10 @@ class Files:
         clean = os.path.normpath(path).replace(os.sep, "/")
         return clean in self.paths or clean in self.folders or clean == "."
 
+    def is_unlisted(self, path: str) -> bool:
+        """Return whether something is at a path that is not listed, as a build makes it."""
+        return (self.root / path).exists()
+
     def below(self, folder: str) -> list[str]:
         """Return the files below a folder, sorted."""
         if folder not in self.folders:

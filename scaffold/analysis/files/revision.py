@@ -63,17 +63,25 @@ class RevisionFiles(Files):
         root: The top folder of the repository.
         revision: The commit's hash.
         objects: The id of each file's content, by path.
+        unlisted: The links and submodules, which have no content here.
     """
 
-    def __init__(self, root: Path, revision: str, objects: dict[str, str]) -> None:
+    def __init__(
+        self, root: Path, revision: str, objects: dict[str, str], unlisted: frozenset[str]
+    ) -> None:
         super().__init__(root, list(objects), has_git=True)
         self.revision = revision
         self._names = objects
+        self._unlisted = unlisted
         self._objects = Objects(root)
 
     def why_unreadable(self, path: str) -> str:
         """Return why `text` gives none for a path."""
         return f"is not text at {self.revision[:12]}"
+
+    def is_unlisted(self, path: str) -> bool:
+        """Return whether a link or a submodule is at a path."""
+        return path in self._unlisted
 
     def close(self) -> None:
         """End the process that reads."""
@@ -99,27 +107,26 @@ def revision_files(root: Path, revision: str) -> RevisionFiles:
 
 def tree_files(root: Path, tree: str) -> RevisionFiles:
     """Return the files of a commit or tree, by its hash."""
-    return RevisionFiles(root, tree, tree_objects(root, tree))
+    listed = git_output(root, "ls-tree", "-r", "-z", "--full-tree", tree)
+    return RevisionFiles(root, tree, *_read_rows(listed or b"", 2))
 
 
 def indexed_files(root: Path) -> RevisionFiles:
     """Return the files of the index; of an unmerged one, the last of its versions."""
     listed = git_output(root, "ls-files", "-z", "--stage", "--full-name")
-    return RevisionFiles(root, "index", objects_of(listed or b"", 1))
+    return RevisionFiles(root, "index", *_read_rows(listed or b"", 1))
 
 
-def tree_objects(root: Path, tree: str) -> dict[str, str]:
-    """Return the files of a commit or tree by path, each with the id of its content."""
-    return objects_of(git_output(root, "ls-tree", "-r", "-z", "--full-tree", tree) or b"", 2)
-
-
-def objects_of(listed: bytes, column: int) -> dict[str, str]:
-    """Return path and object of each row of git's lists, links and submodules apart."""
+def _read_rows(listed: bytes, column: int) -> tuple[dict[str, str], frozenset[str]]:
+    """Return path and object of each row of git's lists, and the links and submodules."""
     found: dict[str, str] = {}
+    unlisted: set[str] = set()
     for row in listed.split(b"\0"):
-        head, _, path = row.partition(b"\t")
-        fields = head.split()
+        head, _, name = row.partition(b"\t")
+        fields, path = head.split(), name.decode("utf-8", "surrogateescape")
         # Mode 120000 is a link, whose blob holds its target and no content; 160000 a submodule.
-        if fields and fields[0] not in (b"120000", b"160000"):
-            found[path.decode("utf-8", "surrogateescape")] = fields[column].decode()
-    return found
+        if fields and fields[0] in (b"120000", b"160000"):
+            unlisted.add(path)
+        elif fields:
+            found[path] = fields[column].decode()
+    return found, frozenset(unlisted)

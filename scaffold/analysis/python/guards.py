@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 _ABSENCE = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError"}
 )
-# `pkg.__version__ >= "2"`, `find_spec(...)`, `IS_PYDANTIC_V2`, `TORCH_GTE_2_4`.
-_VERSION = re.compile(r"version|find_spec|_V\d|\bV\d|_LT_|_GTE?_", re.IGNORECASE)
+# `pkg.__version__ >= "2"`, `find_spec(...)`, `IS_PYDANTIC_V2`, `TORCH_GTE_2_4`,
+# `"x" in inspect.signature(f).parameters`.
+_VERSION = re.compile(
+    r"version|find_spec|_V\d|\bV\d|_LT_|_GTE?_|' (?:not )?in \S*\bsignature\(", re.IGNORECASE
+)
 _OF_PYTHON = re.compile(r"sys\.version_info|python_version|sys\.hexversion")
 
 

@@ -13,6 +13,7 @@ import secrets
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -187,14 +188,22 @@ def _symbol_line(row: SymbolChange, verb: str) -> str:
     if row.how == "moved":
         return f"{thing} from {row.old_path} to {row.path}"
     if row.how == "head":
-        heads = [_head(row.last_name, each.head) for each in (row.old, row.new) if each]
+        heads = _heads(row.last_name, [each.head for each in (row.old, row.new) if each])
         return f"{thing}: {' -> '.join(heads)} ({row.path})"
     return f"{thing} ({row.path})"
 
 
-def _head(name: str, head: str) -> str:
-    text = f"{name}{head.removeprefix('async ')}"
-    return text if len(text) <= MAX_HEAD else f"{text[: MAX_HEAD - 3]}..."
+def _heads(name: str, heads: list[str]) -> Iterator[str]:
+    """Yield heads under their name, long ones from the first parameter that differs."""
+    is_other = len({each.startswith("async ") for each in heads}) > 1
+    rests = [each.removeprefix("async ") for each in heads]
+    is_long = max(map(len, rests)) + len(name) > MAX_HEAD
+    same = len([*takewhile(lambda row: len({*row}) == 1, zip(*rests, strict=False))])
+    start = rests[0].rfind(", ", 0, same) if is_long else -1
+    for head, rest in zip(heads, rests, strict=True):
+        word = "async " if is_other and head != rest else ""
+        text = f"{word}{name}{rest if start < 0 else f'(...{rest[start:]}'}"
+        yield text if len(text) <= MAX_HEAD else f"{text[: MAX_HEAD - 3]}..."
 
 
 def _printable(text: str) -> str:

@@ -35,7 +35,7 @@ from scaffold.vcs.review.findings import (
     lost_names,
 )
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.review.uses import Key, Use, Uses, watched_definitions
+from scaffold.vcs.review.uses import Key, Use, Uses, dropped_imports, watched_definitions
 from scaffold.vcs.roles import SOURCE, role_of
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
@@ -134,8 +134,10 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
     is_test = {path for path, role in roles if role == "test"}.__contains__
     sought = [each for each in symbols if each.role in _SOUGHT]
     wanted = watched_definitions([each for each in sought if each.how != "added"])
+    changes = (each.change for each in files if each.path.endswith(".py"))
+    both = [each.path for each in changes if each.old_path == each.new_path]
     # `lost` are places that still name what is gone.
-    uses, lost = users.find(wanted)
+    uses, lost = users.find([*wanted, *dropped_imports(both, before, users.index)])
     # What is new can be in use only where something changed.
     fresh = watched_definitions([each for each in sought if each.how == "added"])
     uses += users.find(fresh, {each.path for each in files}.__contains__)[0]

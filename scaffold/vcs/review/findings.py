@@ -69,7 +69,7 @@ def lost_names(lost: Sequence[LostName]) -> Iterator[Finding]:
             "name-gone",
             each.path,
             each.line,
-            f"{name} is named here and {path} does not define it any more",
+            f"{name} is named here and {path} does not have it any more",
             f"the change took {name} out of {path}",
         )
 

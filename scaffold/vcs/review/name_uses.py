@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -15,9 +17,12 @@ from scaffold.analysis.python.scopes import Bound, Function, Scope
 from scaffold.analysis.python.sources import Source
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 
-_LACKS = ("ModuleNotFoundError", "AttributeError")
+_LACKS = ("ModuleNotFoundError", "AttributeError", "NameError")
 _RAISERS = ("raises", "assertRaises", "assertRaisesRegex", "suppress")
 _REPLACERS = ("patch", "setattr", "delattr")
+
+# What mypy and pyright call it.
+_SILENCED = re.compile(r"#.*\bignore\[[^]]*\b(call-arg|reportCallIssue)\b")
 
 Lines = tuple[int, int]
 
@@ -184,6 +189,29 @@ class SourceView(Follower):
                 word = _last_of_dotted(node.value)
                 if word in words:
                     yield Mention(node, word, node.lineno)
+
+    def lacks(self, name: str) -> bool:
+        """Return whether nothing in the source binds a name, whatever the scope."""
+        return not {name, "*"} & self._bound_names and not hasattr(builtins, name)
+
+    @cached_property
+    def _bound_names(self) -> set[str]:
+        names = (each for each in self._nodes if isinstance(each, ast.Name))
+        found = {each.id for each in names if not isinstance(each.ctx, ast.Load)}
+        for each in self._nodes:
+            # Definitions, imports, parameters, handlers and patterns.
+            fields = (getattr(each, field, None) for field in ("name", "asname", "arg", "rest"))
+            found |= {name.partition(".")[0] for name in fields if isinstance(name, str)}
+        return found
+
+    def is_silenced(self, call: ast.Call) -> bool:
+        """Return whether a comment tells a type checker that the call does not fit."""
+        lines = self._lines[call.lineno - 1 : call.end_lineno]
+        return any(_SILENCED.search(each) for each in lines)
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.source.text.split("\n")
 
     def meaning(self, mention: Mention) -> tuple[Found, ...]:
         """Return what a place names; nothing where that shows only while it runs."""

@@ -90,6 +90,18 @@ def watched_definitions(changes: Sequence[SymbolChange]) -> tuple[Watched, ...]:
     return tuple(found.values())
 
 
+def dropped_imports(
+    paths: Iterable[str], before: PythonIndex, after: PythonIndex
+) -> Iterator[Watched]:
+    """Yield what sources offered of others in this repository, and do not offer any more."""
+    for path in paths:
+        for module in before.dotted_names(path)[:1]:
+            for name in sorted(before.module_names(module) - after.module_names(module)):
+                found = before.find_in(path, name)
+                if found.exists and found.path != path:
+                    yield Watched(path, name, path, is_gone=True)
+
+
 def _wanted(change: SymbolChange) -> Iterator[Watched]:
     owner, _, last = change.name.rpartition(".")
     if change.how == "moved":
@@ -236,7 +248,8 @@ class Uses:
         for each in wanted:
             meant = next((one for one in found if self._is(each, one, mention)), None)
             if each.is_gone:
-                if meant is not None and _has_to_be_there(view, mention):
+                is_lost = meant is not None or _is_unbound(view, mention, each)
+                if is_lost and _has_to_be_there(view, mention):
                     is_import = mention.taken is not None
                     lost.append(LostName(each.key, view.path, mention.line, is_import))
             elif meant is not None:
@@ -250,9 +263,13 @@ class Uses:
         if wanted.is_gone:
             owner = wanted.name.rpartition(".")[0].rpartition(".")[2]
             written = ast.unparse(mention.node) if not mention.taken else ""
-            # A method that is gone is meant only where its class, or `self`, is written with it.
-            is_whole = not owner or owner in written or "self" in written or "cls" in written
-            return found.is_missing and found.path == wanted.path and is_whole
+            # A method that is gone is meant only where its class, or `self`, is written with it;
+            # `self` may be of a class that takes it from elsewhere.
+            is_own = "self" in written or "cls" in written
+            is_whole = not owner or owner in written
+            is_whole = is_whole or (is_own and not self.index.defined(wanted.word))
+            is_lost = found.lacking == wanted.word and found.path == wanted.path
+            return found.is_missing and is_lost and is_whole
         return self._is_at(wanted, found)
 
     def _is_at(self, wanted: Watched, found: Found) -> bool:
@@ -285,6 +302,7 @@ class Uses:
         how = "import" if mention.taken else how
         line, inside = mention.line, view.inside(mention.line)
         is_expected = view.guards.expects_misfit(line, mention.word)
+        is_expected = is_expected or (mention.call is not None and view.is_silenced(mention.call))
         return Use(wanted.key, view.path, line, inside, how, mention.call, found, is_expected)
 
     def _offered(self, wanted: Sequence[Watched]) -> Iterator[tuple[str, str, Watched]]:
@@ -349,6 +367,12 @@ class Uses:
             there = fresh.intersection(data.translate(_TABLE).split())
             if there:
                 self._words.setdefault(path, set()).update(map(os.fsdecode, there))
+
+
+def _is_unbound(view: SourceView, mention: Mention, wanted: Watched) -> bool:
+    """Return whether a source names what it has lost itself, and nothing in it has the name."""
+    is_own = view.path == wanted.path and isinstance(mention.node, ast.Name)
+    return is_own and mention.word == wanted.name and view.lacks(wanted.name)
 
 
 def _has_to_be_there(view: SourceView, mention: Mention) -> bool:

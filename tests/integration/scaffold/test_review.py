@@ -184,6 +184,35 @@ def test_a_name_that_is_gone_is_found_where_it_is_imported(repository: Repositor
     ]
 
 
+@pytest.mark.parametrize("is_defined", [True, False])
+def test_a_name_that_a_package_took_from_a_module_is_found_where_the_package_lost_it(
+    repository: Repository, is_defined: bool
+) -> None:
+    text = ENGINE if is_defined else ENGINE.replace("make(", "build(")
+    package = FILES["pkg/__init__.py"].replace(", make as make", "")
+    repository.commit({"pkg/engine.py": text, "pkg/__init__.py": package})
+    findings = repository.review()["findings"]
+    assert [(each["fact"], each["path"], each["line"]) for each in findings] == [
+        ("name-gone", "pkg/use.py", 11),
+        ("name-gone", "tests/test_engine.py", 1),
+    ]
+    assert "pkg/__init__.py does not have it any more" in findings[0]["claim"]
+
+
+def test_a_name_of_a_module_that_is_gone_is_no_name_that_its_package_lost(
+    repository: Repository,
+) -> None:
+    text = "from pkg.engine import make\n\n\ndef run():\n    return make(1)\n"
+    repository.commit({"pkg/own.py": text})
+    repository.git("mv", "pkg/engine.py", "pkg/motor.py")
+    package = "from pkg.motor import Engine as Engine\n"
+    repository.commit({"pkg/__init__.py": package})
+    found = repository.review("HEAD~1..HEAD")["findings"]
+    assert [(each["path"], each["line"]) for each in found if each["path"] == "pkg/own.py"] == [
+        ("pkg/own.py", 1)
+    ]
+
+
 def test_a_module_that_moved_is_found_where_its_old_name_is_imported(
     repository: Repository,
 ) -> None:
@@ -193,6 +222,23 @@ def test_a_module_that_moved_is_found_where_its_old_name_is_imported(
     assert ("name-gone", "pkg/__init__.py", 1) in {
         (each["fact"], each["path"], each["line"]) for each in report["findings"]
     }
+
+
+def test_what_the_work_tree_holds_is_no_part_of_an_older_commit(repository: Repository) -> None:
+    repository.commit({"pkg/engine.py": None})
+    repository.commit({"pkg/engine.py": ENGINE})
+    found = repository.review("HEAD~2..HEAD~1")["findings"]
+    assert ("name-gone", "pkg/__init__.py", 1) in {
+        (each["fact"], each["path"], each["line"]) for each in found
+    }
+
+
+def test_a_module_that_became_a_link_is_not_gone(repository: Repository) -> None:
+    repository.git("mv", "pkg/engine.py", "pkg/motor.py")
+    (repository.folder / "pkg" / "engine.py").symlink_to("motor.py")
+    repository.commit({})
+    repository.commit({"pkg/engine.py": None})
+    assert repository.review("main..HEAD~1")["findings"] == []
 
 
 def test_a_change_that_breaks_nothing_has_no_findings(repository: Repository) -> None:

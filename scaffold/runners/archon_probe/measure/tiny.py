@@ -61,6 +61,8 @@ SIZES: tuple[tuple[str, int], ...] = (
     # Of some layers, beside a field for the others.
     (r"swa_head_dim", HEAD_DIM),
 )
+# What two processes divide by matrices, so that it is even.
+SPLIT = r"(.*_)?num_attention_heads|num_heads|n_heads?|.*intermediate_size|n_inner|dff|dim_ff"
 # A key of a mapping inside a config has no default to tell what it is of.
 NESTED_SIZES = (*SIZES, (r"head_dim", HEAD_DIM))
 WINDOWS = r"sliding_window|window_size|attention_chunk_size"
@@ -114,8 +116,8 @@ def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
             continue
         if getattr(made, name) == layers and _layer_kinds(made) >= kinds:
             return made  # the fewest layers that show every kind
-    lists = _chosen_layers(source, LAYERS)
-    return _build(source, values | {name: LAYERS} | _layer_numbers(source, LAYERS) | lists)
+    numbers = _chosen_layers(source, LAYERS) | _layer_numbers(source, LAYERS)
+    return _build(source, values | {name: LAYERS} | numbers)
 
 
 def _build(source: PretrainedConfig, values: dict[str, Any]) -> PretrainedConfig:
@@ -275,11 +277,18 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
     if matches(KEY_VALUE_HEADS, source, name) and not matches("num_attention_heads", source, name):
         if value == 1:
             return 1
-        return HEADS if hasattr(source, "kv_lora_rank") else KV_HEADS  # a latent gives all of them
+        stated = getattr(source, "num_attention_heads", HEADS)
+        # As many heads as `SIZES` leaves; a latent gives all of them, others share two keys.
+        heads = min(stated - (stated > 1 and stated % 2), HEADS) if type(stated) is int else HEADS
+        return heads if hasattr(source, "kv_lora_rank") else min(KV_HEADS, heads)
     if not number:
         return None
     size = entry_of(SIZES, source, name)
-    return size if size is not None and default is not None and size < value else None
+    if size is None or default is None:
+        return None
+    if size < value:
+        return size
+    return value - 1 if value > 1 and value % 2 and matches(SPLIT, source, name) else None
 
 
 def _has_key(tree: dict[str, Any], key: str) -> bool:
@@ -574,9 +583,13 @@ def _is_size_list(values: list[Any]) -> bool:
 
 def _chosen_layers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
     """Return per-layer lists that hold one layer of each kind of the default's."""
-    lists = {f: v for f, v in layer_lists(source).items() if not _is_size_list(v)}
-    rows = list(zip(*lists.values(), strict=True))
-    first = {str(row): number for number, row in reversed(list(enumerate(rows)))}
-    numbers = sorted(first.values())[:layers]
-    numbers += [n for n in range(len(rows)) if n not in numbers][: layers - len(numbers)]
-    return {f: [v[n] for n in sorted(numbers)] for f, v in lists.items()}
+    stated = layer_lists(source)
+    kinds = [v for v in stated.values() if not _is_size_list(v)]
+    lists = {f: v for f, v in stated.items() if v in kinds or v.count(v[0]) == len(v)}
+    total = getattr(source, layer_count_field(source))
+    rows = [str([v[n] for v in kinds]) for n in range(total)]
+    numbers = sorted({row: n for n, row in reversed(list(enumerate(rows)))}.values())[:layers]
+    numbers += [n for n in range(total) if n not in numbers][: layers - len(numbers)]
+    # A checkpoint of fewer layers repeats them.
+    numbers = (sorted(numbers) * layers)[:layers]
+    return {f: [v[n] for n in numbers] for f, v in lists.items()}

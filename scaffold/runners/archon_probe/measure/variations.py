@@ -184,7 +184,7 @@ def why_not_run(config: PretrainedConfig, reads: Reads, parts: set[type]) -> str
 
 def error_text(error: Exception) -> str:
     """Return the kind and the words of an error on one short line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:120]
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 class _Trial:

@@ -260,8 +260,10 @@ def _elsewhere(clean: str, scope: Scope) -> str:
 
 
 def _package(places: list[str], scope: Scope) -> str:
-    """Return the package that a module became, or nothing."""
-    inner = (f"{each.removesuffix('.py')}/__init__.py" for each in places if each.endswith(".py"))
+    """Return the file of the package that a module became, or nothing."""
+    folders = [each.removesuffix(".py") for each in places if each.endswith(".py")]
+    # The file of the same name, if there is one, has what the package only hands on.
+    inner = (f"{f}/{name}.py" for f in folders for name in (f.rpartition("/")[2], "__init__"))
     return next((each for each in inner if each in scope.files.paths), "")
 
 

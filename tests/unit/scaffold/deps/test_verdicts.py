@@ -598,6 +598,16 @@ GUARDS = {
         "import pkg\nif hasattr(pkg, 'gone'):\n    pkg.gone()\nelse:\n    pkg.f(old=1)\n",
         ["breaks", "guarded"],
     ),
+    "its parameters were asked for": (
+        "import inspect\nimport pkg\nif 'old' in inspect.signature(pkg.f).parameters:\n"
+        "    pkg.f(old=1)\n",
+        ["guarded"],
+    ),
+    "how many parameters something takes": (
+        "import inspect\nimport pkg\ndef g(me):\n"
+        "    if len(inspect.signature(me).parameters) > 1:\n        pkg.f(old=1)\n",
+        ["breaks"],
+    ),
     "the other release left before": (
         "import pkg\ndef f():\n    if pkg.__version__ >= '2':\n        return 1\n"
         "    return pkg.gone()\n",

@@ -29,6 +29,7 @@ def between(folder: Path, before: Files, after: Files) -> tuple[KeyChanges, list
 
 
 CODE = 'class Engine:\n    """Runs."""\n\n    def run(self, rows):\n        return rows\n'
+LONG = f"{'row: list[tuple[int, ...]], ' * 4}last_of_the_rows: int"
 COMMAND = "@click.command()\n@click.option('--x')\n"
 BIG = "def big(rows):\n" + "".join(f"    rows.append({n})\n" for n in range(20))
 
@@ -52,6 +53,16 @@ CASES: dict[str, tuple[Files, Files, list[str], list[str]]] = {
         {"a.py": CODE}, {"a.py": CODE.replace("rows):", "rows, size):")},
         ["change method Engine.run: run(self, rows) -> run(self, rows, size) (a.py)"],
         ["Engine.run requires 'size'"],
+    ),
+    "a long head": (
+        {"a.py": f"def run({LONG}): ...\n"}, {"a.py": f"def run({LONG}, size: int = 1): ...\n"},
+        ["change function run: run(..., last_of_the_rows: int) -> run(..., last_of_the_rows: int, "
+         "size: int=1) (a.py)"], [],
+    ),
+    "a coroutine": (
+        {"a.py": "def run(rows): ...\n"}, {"a.py": "async def run(rows): ...\n"},
+        ["change function run: run(rows) -> async run(rows) (a.py)"],
+        ["run is a coroutine now"],
     ),
     "a command and a fixture": (
         {"a.py": f"{COMMAND}def cli(x): ...\n\n\n@pytest.fixture\ndef ours(): ...\n"},

@@ -163,6 +163,36 @@ def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("other", "is_lost"), [("def stop(self): ...", True), ("def go(self): ...", False)]
+)
+def test_a_method_of_self_is_lost_where_no_class_has_it(
+    other: str, is_lost: bool, tmp_path: Path
+) -> None:
+    """Whoever takes in a mixin may bring what the mixin calls."""
+    text = "class A: ...\n\n\nclass B:\n    def run(self):\n        self.go()\n"
+    (tmp_path / "core.py").write_text(text, encoding="utf-8")
+    (tmp_path / "view.py").write_text(f"class View:\n    {other}\n", encoding="utf-8")
+    gone = [Watched("core.py", f"{name}.go", "core.py", is_gone=True) for name in "AB"]
+    _, lost = Uses(list_files(tmp_path)).find(gone)
+    assert {(each.path, each.line) for each in lost} == ({("core.py", 6)} if is_lost else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "is_lost"),
+    [
+        ("def run():\n    return gone(1)\n", True),
+        ("def run(gone):\n    return gone(1)\n", False),
+        ("from other import *\n\n\ndef run():\n    return gone(1)\n", False),
+        ("try:\n    gone\nexcept NameError:\n    pass\n", False),
+    ],
+)
+def test_what_is_gone_is_lost_in_its_own_source(text: str, is_lost: bool, tmp_path: Path) -> None:
+    (tmp_path / "core.py").write_text(text, encoding="utf-8")
+    _, lost = Uses(list_files(tmp_path)).find([Watched("core.py", "gone", "core.py", is_gone=True)])
+    assert [(each.path, each.line) for each in lost] == [("core.py", 2)] * is_lost
+
+
+@pytest.mark.parametrize(
     ("line", "is_lost"),
     [
         ('mock.patch("core.gone")', True),
@@ -199,6 +229,9 @@ def test_a_text_is_lost_only_where_it_is_looked_up(
         ("monkeypatch.setattr('core.run', max)\ncore.run(1)", True),
         ("with mock.patch.object(core, 'run'):\n    core.run(1)", True),
         ("core.other = max\ncore.run(1)", False),
+        ("core.run(1)  # pyright: ignore[reportCallIssue]", True),
+        ("core.run(\n    1,  # type: ignore[arg-type, call-arg]\n)", True),
+        ("core.run(1)  # type: ignore[no-untyped-call]", False),
     ],
 )
 def test_a_call_that_may_fail_or_was_replaced_is_expected(

@@ -471,3 +471,29 @@ def test_a_part_that_only_a_flip_shows_is_varied_too() -> None:
 def test_a_count_that_another_one_bounds_is_varied_beside_it() -> None:
     made = [v.config for v in variations(tiny_config("glm4_moe"))]
     assert (2, 2) in {(c.n_group, c.topk_group) for c in made}
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 24, 28])
+@pytest.mark.parametrize("model_type", ["qwen2", "qwen3", "gemma2", "lfm2"])
+def test_a_checkpoint_may_have_another_number_of_layers(model_type: str, layers: int) -> None:
+    """Its kinds of layers are listed, be they all one, as its class would not list them."""
+    small = tiny_config(CONFIG_MAPPING[model_type](num_hidden_layers=layers))
+    assert small.num_hidden_layers == len(small.layer_types) == 4
+
+
+@pytest.mark.parametrize("model_type", ["llama", "deepseek_v3"])
+@pytest.mark.parametrize(("heads", "shared"), [(1, 1), (2, 2), (3, 3), (3, 1), (9, 3)])
+def test_heads_that_share_a_key_stay_as_many_times_the_keys(
+    model_type: str, heads: int, shared: int
+) -> None:
+    sizes = {"num_attention_heads": heads, "num_key_value_heads": shared, "hidden_size": heads * 16}
+    small = tiny_config(CONFIG_MAPPING[model_type](**sizes))
+    assert small.num_attention_heads % small.num_key_value_heads == 0
+
+
+def test_small_sizes_can_be_halved() -> None:
+    """The test that is generated splits the model over two processes."""
+    sizes = {"num_attention_heads": 3, "num_key_value_heads": 3, "intermediate_size": 37}
+    small = tiny_config(CONFIG_MAPPING["stablelm"](hidden_size=48, **sizes))
+    assert (small.num_attention_heads, small.num_key_value_heads) == (2, 2)
+    assert (small.intermediate_size, runs(small)) == (36, True)

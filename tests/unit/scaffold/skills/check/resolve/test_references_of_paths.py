@@ -122,3 +122,23 @@ def test_a_name_that_begins_with_an_acronym_is_a_name(checked: Checked) -> None:
         {"pkg/servers.py": f"class VLLMServerGroup:\n    pass\n\n\n{servers}"},
     )
     assert told(outcome) == [("symbol-missing", "removed", 1)]
+
+
+@pytest.mark.parametrize(
+    ("inner", "place"),
+    [
+        (["__init__.py"], "pkg/config/__init__.py"),
+        (["__init__.py", "config.py", "other.py"], "pkg/config/config.py"),
+    ],
+)
+def test_a_module_that_became_a_package_is_where_its_name_is(
+    checked: Checked, inner: list[str], place: str
+) -> None:
+    """SkyRL's `FSDPConfig` is in train/config/config.py; the package takes it from there."""
+    page = "- **`FSDPConfig`** in `pkg/config.py`.\n- `pkg/run.py` runs it.\n"
+    code = "class FSDPConfig:\n    pass\n"
+    files = {"pkg/__init__.py": "", "pkg/run.py": "", **{f"pkg/config/{n}": code for n in inner}}
+    outcome = checked(page, files)
+    assert [(each.claim, each.now) for each in outcome.findings] == [
+        ("pkg/config.py", f"it is {place}")
+    ]
