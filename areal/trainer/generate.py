@@ -36,7 +36,7 @@ def generate(
         is_plain: Whether the model continues the text itself.
 
     Raises:
-        ConfigError: The model cannot be loaded, or the run has none.
+        ConfigError: The model cannot be loaded, the run has none, or the prompt is empty.
     """
     weights, tokenizer, seed = load_checkpoint(_checkpoint_of(model), "fsdp:d1")
     limit_threads(weights)
@@ -45,6 +45,9 @@ def generate(
     else:
         messages = [{"role": "user", "content": prompt}]
         ids = apply_chat_template(tokenizer, messages, add_generation_prompt=True)
+    if not ids:
+        raise ConfigError("the prompt is empty, and a model answers at least one token")
+    gconfig = gconfig.new_with_stop_and_pad_token_ids(tokenizer)
     engine = LocalInferenceEngine(InferenceEngineConfig(backend="local:d1"), weights, seed)
     engine.initialize()
     requests = [

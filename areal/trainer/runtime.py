@@ -90,12 +90,20 @@ class FolderLock:
         folder: Is made if missing.
 
     Raises:
-        ConfigError: Another process trains there.
+        ConfigError: Another process trains there, or nothing can be written there.
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._descriptor: int | None = os.open(folder, os.O_RDONLY)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                raise PermissionError("it is read-only for this user")
+            self._descriptor: int | None = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write to {folder}: {error.strerror or error}; choose another "
+                "cluster.fileroot"
+            ) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -161,7 +169,7 @@ def make_tokenizer(
     """
     path = config.tokenizer_path or actor.path
     if path:
-        check_local_path(path)
+        check_local_path(path, "tokenizer_path" if config.tokenizer_path else "actor.path")
         path = base_model_path(path)
         try:
             return load_hf_tokenizer(path)
@@ -236,7 +244,7 @@ def _small_processor(config: BaseExperimentConfig, tokenizer: Any) -> ProcessorM
     return small_processor(tokenizer, vision.patch_size, vision.merge_size, vision.max_pixels)
 
 
-def check_local_path(path: str) -> None:
+def check_local_path(path: str, key: str = "actor.path") -> None:
     """Refuse what is written as a local path and leads nowhere; anything else may be a hub id.
 
     Raises:
@@ -244,7 +252,7 @@ def check_local_path(path: str) -> None:
     """
     if _leads_nowhere(path):
         raise ConfigError(
-            f"there is no checkpoint folder {path!r}; train it first, or correct actor.path"
+            f"there is no checkpoint folder {path!r}; train it first, or correct {key}"
         )
 
 

@@ -54,6 +54,8 @@ class BaseExperimentConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "total_train_epochs", "total_train_steps", "total_train_n_seqs")
+        if abs(self.seed) >= 2**32:
+            fail(self, "seed", "fit into 32 bits", self.seed)
         for name in ("experiment_name", "trial_name"):
             value = getattr(self, name)
             if value.startswith(("/", "~")) or ".." in value.split("/"):

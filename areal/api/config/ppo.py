@@ -158,6 +158,13 @@ class PPOActorConfig(TrainEngineConfig):
             raise ConfigError(
                 "overlong_reward_penalty needs overlong_tokens and overlong_penalty_factor"
             )
+        if self.overlong_reward_penalty and (self.overlong_tokens or 0) > self.max_new_tokens:
+            fail(
+                self,
+                "overlong_tokens",
+                f"not exceed max_new_tokens={self.max_new_tokens}",
+                self.overlong_tokens,
+            )
         reuses = self.prox_logp_method == PROX_LOGP_METHOD_REUSE_TRAIN_LOGP
         if reuses and self.ppo_n_minibatches != 1:
             raise ConfigError(

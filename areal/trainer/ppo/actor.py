@@ -97,12 +97,12 @@ class PPOActor:
         steps: list[dict[str, float]] = []
         drift: dict[str, Tensor] = {}
         for rows in minibatches:
-            steps.append(self.engine.train_batch(rows, self._loss_fn, self._loss_weight_fn))
             if len(steps) == 1:
-                drift = self._loss_fn.pop_stats(gather)
+                drift = self._loss_fn.pop_stats(gather, keep=True)
+            steps.append(self.engine.train_batch(rows, self._loss_fn, self._loss_weight_fn))
         if not steps:
             return {}
-        stats: dict[str, Any] = self._loss_fn.pop_stats(gather) or dict(drift)
+        stats: dict[str, Any] = self._loss_fn.pop_stats(gather)
         stats |= {name: drift[name] for name in _DRIFT if name in drift}
         return as_floats(stats | update_statistics(steps))
 

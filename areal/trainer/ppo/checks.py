@@ -50,10 +50,23 @@ def check_ppo_config(config: PPOConfig) -> None:
             "close to; describe one in ref, "
             "or set actor.kl_ctl=0"
         )
+    _check_overlong(config)
     _check_critic(config)
     _check_lora(config)
     _check_functions(config)
     _check_sight(config)
+
+
+def _check_overlong(config: PPOConfig) -> None:
+    """Refuse a penalty for lengths that no answer reaches."""
+    actor, longest = config.actor, config.gconfig.max_new_tokens
+    free = actor.max_new_tokens - (actor.overlong_tokens or 0)
+    if actor.overlong_reward_penalty and longest <= free:
+        raise ConfigError(
+            f"actor.overlong_reward_penalty begins after {free} tokens, actor.max_new_tokens less "
+            f"actor.overlong_tokens, and gconfig.max_new_tokens is {longest}: no answer gets it; "
+            "set actor.max_new_tokens=${gconfig.max_new_tokens}"
+        )
 
 
 def _check_critic(config: PPOConfig) -> None:

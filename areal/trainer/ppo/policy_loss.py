@@ -160,19 +160,22 @@ class PolicyLoss:
             input_data["loss_mask"], self.options.aggregation, input_data.get("cu_seqlens")
         )
 
-    def pop_stats(self, gather: Gather | None = None) -> dict[str, torch.Tensor]:
+    def pop_stats(
+        self, gather: Gather | None = None, keep: bool = False
+    ) -> dict[str, torch.Tensor]:
         """Return the statistics of the micro-batches since the last call, as 0-dim tensors.
 
         Args:
             gather: Returns what the processes with other rows collected, in the one that reports,
                 and None in the others; None reports what this process collected.
+            keep: Whether these micro-batches count in the next call, too.
 
         Names say what is averaged over kept tokens, ``*_max`` is the largest, ``actor_loss`` is the
         loss of the whole, ``n_valid_tokens`` counts kept tokens. ``logp_abs_diff`` compares with
         the policy that sampled: in the first update on fresh samples it is the drift between
         trainer and rollout engine. Nothing collected gives an empty dict.
         """
-        found = self._statistics.pop(gather)
+        found = self._statistics.pop(gather, keep)
         found.pop("n_tokens", None)  # batch_statistics counts them
         return {_RENAMED.get(name, name): value for name, value in found.items()}
 

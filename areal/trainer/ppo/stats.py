@@ -118,18 +118,21 @@ class TokenStatistics:
         sums = _Sums(names, table.sum(1), maxima, num_tokens, mask.sum(), loss.detach(), weight)
         self._noted.append(sums)
 
-    def pop(self, gather: Gather | None = None) -> dict[str, torch.Tensor]:
+    def pop(self, gather: Gather | None = None, keep: bool = False) -> dict[str, torch.Tensor]:
         """Return the statistics of what was noted since the last call, as 0-dim tensors.
 
         Args:
             gather: Collects what all processes noted; None reports what this one did.
+            keep: Whether what was noted counts in the next call, too.
 
         Returns:
             The mean of each name over the tokens that count, ``*_max`` the largest, ``mean_loss``
             of the whole, ``n_valid_tokens`` that count and ``n_tokens`` of all; {} where nothing
             was noted.
         """
-        noted, self._noted = self._noted, []
+        noted = self._noted
+        if not keep:
+            self._noted = []
         if gather is not None:
             noted = [each for part in gather(noted) or () for each in part]
         if not noted:

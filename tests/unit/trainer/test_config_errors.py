@@ -70,6 +70,9 @@ class FussyWorkflow:
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 HERE = __name__
+OVERLONG = [
+    f"actor.overlong_{name}" for name in ("reward_penalty=true", "tokens=2", "penalty_factor=1")
+]
 RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["run.eval_workflow_kwargs={x: 1}"], "Set the missing ones in run.eval_workflow_kwargs"),
     (["actor.mb_spec.granularity=3"], "not a multiple of mb_spec.granularity=3"),
@@ -85,13 +88,16 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["trial_name=../../t"], "trial_name must name a folder inside cluster.fileroot"),
     (["experiment_name=/e"], "experiment_name must name a folder inside cluster.fileroot"),
     (["train_dataset.path=rows/none.jsonl"], "there is no data file 'rows/none.jsonl'"),
+    (["cluster.fileroot=/dev/null"], "cannot write to /dev/null/"),
+    (["cluster.fileroot=/dev/null", "rollout.backend=local:d2"], "cluster.fileroot"),
+    (["seed=99999999999999999999"], "seed"),
     # models
     (["run.model=null"], "actor.path"),
     (["actor.path=./no/model/here"], "./no/model/here"),
     (["run.model.architecture=no_such"], "no_such"),
     (["run.model.architecture=nemotron"], "attention_plan"),
     (["run.model.num_attention_heads=3", "run.model.num_key_value_heads=2"], "num_attention_heads"),
-    (["tokenizer_path=./no/tokenizer"], "./no/tokenizer"),
+    (["tokenizer_path=./no/tokenizer"], "correct tokenizer_path"),
     (["actor.optimizer=null"], "actor.optimizer"),
     (["actor.optimizer.type=adam_bf16"], "adam_bf16"),
     # what is not there
@@ -122,6 +128,8 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["gconfig.temperature=0.5"], "actor.temperature"),
     (["gconfig.greedy=true", "actor.temperature=0.5"], "actor.temperature"),
     (["actor.kl_ctl=0.1"], "actor.kl_ctl"),
+    ([*OVERLONG, "actor.max_new_tokens=1"], "actor.overlong_tokens"),
+    (OVERLONG, "actor.max_new_tokens=${gconfig.max_new_tokens}"),
     (["rollout.consumer_batch_size=2"], "consumer_batch_size"),
     (["train_dataset.batch_size=50"], "batch_size"),
     (["train_dataset.dataset_kwargs={size: 0}"], "no rows"),

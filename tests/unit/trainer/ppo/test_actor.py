@@ -76,7 +76,9 @@ def test_an_update_raises_what_was_rewarded_and_records_statistics() -> None:
     found = stats_tracker.export_all()
     assert found["ppo_actor/skipped_updates"] == 0.0
     assert found["ppo_actor/grad_norm"] > 0.0
+    # Trainer and rollout are compared before the first step, all else is of the whole batch.
     assert found["ppo_actor/logp_abs_diff_max"] < 1e-5
+    assert found["ppo_actor/n_valid_tokens"] == sum(int(group["loss_mask"].sum()) for group in data)
 
 
 def test_the_loss_takes_its_settings_by_their_names() -> None:

@@ -133,6 +133,8 @@ def test_minibatches_are_optimiser_steps(tmp_path: Path) -> None:
     trainer = trained(path, "actor.ppo_n_minibatches=3")
     assert trainer.weights.num_updates == 6
     assert trainer.actor.get_version() == 2
+    for stats in train_stats(tmp_path):
+        assert stats["n_valid_tokens"] == stats["n_gen_tokens"]
 
 
 def test_the_seed_decides_rows_and_samples(tmp_path: Path) -> None:
