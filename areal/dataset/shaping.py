@@ -71,7 +71,7 @@ def _read(path: str, split: str | None) -> RawRows:
 
 
 def _has_value(value: Any) -> bool:
-    """Return whether a value says something: `NaN` is how tables write a number that is missing."""
+    """Return whether a value is given: `NaN` is how tables write a number that is missing."""
     is_no_number = isinstance(value, float) and not math.isfinite(value)
     return value not in (None, "", []) and not is_no_number
 

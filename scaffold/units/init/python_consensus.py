@@ -170,7 +170,7 @@ class _Merge:
         """Look through the statements of a module or a class; return whether any stays."""
         is_left, stays = False, True
         for node in nodes:
-            # A text below a field says what that is.
+            # A text below a field explains that field.
             stays = (stays or not _is_text(node)) and self.statement(node, bodies)
             is_left |= stays and not is_docstring(node, nodes)
             if not stays:

@@ -205,7 +205,7 @@ class SourceView(Follower):
         return found
 
     def is_silenced(self, call: ast.Call) -> bool:
-        """Return whether a comment tells a type checker that the call does not fit."""
+        """Return whether a comment marks the call as one that does not fit for type checkers."""
         lines = self._lines[call.lineno - 1 : call.end_lineno]
         return any(_SILENCED.search(each) for each in lines)
 
