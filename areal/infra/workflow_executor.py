@@ -112,7 +112,7 @@ class WorkflowExecutor:
         if self.gauge is not None and hasattr(engine, "set_episode_gauge"):
             engine.set_episode_gauge(self.gauge)
             self.gauge.set_listener(getattr(engine, "notify", None))
-        REWARD_STATS.window.reset()
+        REWARD_STATS.reset()
         self._queue = RolloutQueue(
             self._run,
             self._staleness,

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from areal.api.cli_args import InferenceEngineConfig
-from areal.api.errors import ConfigError, EpisodeFailureError
+from areal.api.errors import ConfigError, EpisodeFailureError, RewardTimeoutError
 from areal.api.reward_api import REWARD_STATS, AsyncRewardWrapper
 from areal.api.workflow_api import RolloutWorkflow
 from areal.infra import TaskQueueFullError, WorkflowExecutor, workflow_context
@@ -476,6 +476,12 @@ def test_training_stops_when_most_rewards_fail(make: MakeExecutor) -> None:
         executor.wait(64)
     assert executor.export_stats()["reward/failures"] == 64
     REWARD_STATS.reset()
+
+
+def test_an_executor_begins_without_the_failures_of_an_earlier_run(make: MakeExecutor) -> None:
+    REWARD_STATS.add_failure("earlier", RewardTimeoutError("ran longer than 0.3 s"))
+    stats = make().export_stats()
+    assert [stats[f"reward/{name}"] for name in ("calls", "failures", "timeouts")] == [0, 0, 0]
 
 
 def test_a_wrong_configuration_stops_at_once(make: MakeExecutor) -> None:
