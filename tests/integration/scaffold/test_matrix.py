@@ -30,6 +30,13 @@ TARGETS = ("project", "repository", "today", "older")
 ABSENT = {"older": {"math"}}
 """Styles that need what the package of a target does not have: MathVerifyWorker came later."""
 
+ASKED = {
+    "dataset": "takes_processor=lambda dataset_config: False",
+    "reward": "REWARDS={}",
+    "workflow": "WORKFLOWS={}",
+}
+"""What our trainers import from registries of ours, which the ones of a checkout replace."""
+
 Case = tuple[str, str, dict[str, Any]]
 
 
@@ -47,6 +54,10 @@ def make(target: str, folder: Path) -> Path:
         # Ours stay, which code of ours imports; no kind here is a model.
         models = shutil.ignore_patterns("archon")
         shutil.copytree(LAYOUTS / target, root, dirs_exist_ok=True, ignore=models)
+        for registry, names in ASKED.items():
+            # An assignment would make the registry look like one of ours.
+            with (root / "areal" / registry / "__init__.py").open("a") as file:
+                file.write(f"\nglobals().update({names})\n")
     if target == "older":  # it imports its workflows eagerly
         (root / "areal" / "workflow" / "vision_rlvr.py").unlink()
     return root
