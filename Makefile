@@ -107,6 +107,7 @@ docs: venv ## Write the pages of the reference that follow from the code
 
 bench: venv ## Measure this machine against the targets, and against what others offer
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e "./areal[bench]"
+	@$(COMPILE) scaffold areal
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove caches and built files; .venv stays
