@@ -27,13 +27,11 @@ from areal.infra.scheduler.exceptions import (
 from tests.echo_worker import COMMAND, ENGINE
 from tests.scheduler_kinds import KINDS, TIMEOUT_S, is_running, until
 
-# What takes a minute or so to start again and again.
-SLOW = ("ray",)
+# Ray takes a minute or so to start again and again.
+MARKS = {"ray": [pytest.mark.slow]}
 
 
-@pytest.fixture(
-    params=[pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in KINDS]
-)
+@pytest.fixture(params=[pytest.param(k, marks=MARKS.get(k, [pytest.mark.heavy])) for k in KINDS])
 def scheduler(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CommandScheduler]:

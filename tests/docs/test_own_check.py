@@ -12,6 +12,8 @@ from scaffold.skills.check.report.human import to_text
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def outcome() -> Outcome:

@@ -286,6 +286,7 @@ def everything_said() -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in (*python, *templates))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["add-reward", "add-workflow"])
 def test_what_is_called_complete_leaves_nothing_to_the_author(name: str, tmp_path: Path) -> None:
     assert run(["scaffold", "new", "my_rl"], tmp_path).returncode == 0

@@ -92,7 +92,10 @@ def trained_rows(folder: Path) -> dict[int, list[int]]:
 # The other backend trains by the same command in test_torchrun, on two processes.
 @pytest.fixture(
     scope="module",
-    params=[BACKENDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:])],
+    params=[
+        pytest.param(BACKENDS[0], marks=pytest.mark.heavy),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:]),
+    ],
 )
 def backend(request: pytest.FixtureRequest) -> str:
     """The backend of the whole run and of those that are killed."""

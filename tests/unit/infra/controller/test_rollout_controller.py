@@ -159,6 +159,7 @@ def launching(backend: str, *codes: str) -> tuple[RolloutController, Launching]:
     return RolloutController(Engine, settings(backend), None), launcher
 
 
+@pytest.mark.heavy
 def test_a_server_is_started_for_each_data_parallel_index() -> None:
     controller, launcher = launching("sglang:d2t2", SERVE_A_FAKE, SERVE_A_FAKE)
     controller.initialize("rollout", {"base_gpu_id": 1})
@@ -170,6 +171,7 @@ def test_a_server_is_started_for_each_data_parallel_index() -> None:
     assert all(process.poll() is not None for _, process in launcher.started)
 
 
+@pytest.mark.heavy
 def test_a_server_that_fails_ends_the_others() -> None:
     controller, launcher = launching("sglang:d2", SERVE_A_FAKE, "raise SystemExit(7)")
     with pytest.raises(RuntimeError, match="ended with code 7"):

@@ -46,6 +46,7 @@ SOURCE_ALONE = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", SOURCE_ALONE)
 def test_a_release_without_a_wheel_is_no_conflict(index: Path, name: str) -> None:
     lines, is_ok, unknown = SOURCE_ALONE[name]
