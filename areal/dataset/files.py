@@ -196,6 +196,10 @@ def _as_object(row: Any, place: str) -> dict[str, Any]:
 def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines)
+        header = reader.fieldnames or ()
+        # DictReader keeps the last of them, and nobody knows whether that is the one meant.
+        if repeated := [name for name in header if name and header.count(name) > 1]:
+            raise ValueError(f"{file}: two columns are called {repeated[0]!r}")
         for row in reader:
             if extra := row.get(None):
                 raise ValueError(

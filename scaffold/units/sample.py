@@ -249,7 +249,11 @@ def _read_json(file: Path, limit: int) -> Iterator[Row]:
 
 def _read_csv(file: Path, limit: int) -> Iterator[Row]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        for row in csv.DictReader(lines, strict=True):
+        reader = csv.DictReader(lines, strict=True)
+        header = reader.fieldnames or ()
+        if repeated := [name for name in header if name and header.count(name) > 1]:
+            raise ValueError(f"two columns are called {repeated[0]!r}")
+        for row in reader:
             # DictReader puts surplus cells under the key None.
             yield {key: value for key, value in row.items() if isinstance(key, str)}
 

@@ -157,6 +157,16 @@ def test_a_long_csv_row_is_named(tmp_path: Path) -> None:
         SOURCE.read(str(tmp_path), "train")
 
 
+def test_two_csv_columns_of_one_name_are_refused_and_nameless_ones_are_left_out(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "train.csv").write_text("question,answer,,\nq0,0,,\n", encoding="utf-8")
+    assert read(tmp_path)[0] == {"question": "q0", "answer": "0"}
+    (tmp_path / "train.csv").write_text("question,answer,answer\nq0,0,1\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"train\.csv: two columns are called 'answer'"):
+        read(tmp_path)
+
+
 def test_a_short_csv_row_lacks_a_column(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("question,answer\nq0,0\nq1\n", encoding="utf-8")
     with pytest.raises(DatasetError, match=r"row 1 of .* lacks the column 'answer'"):

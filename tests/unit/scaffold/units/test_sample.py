@@ -82,6 +82,7 @@ WRONG = [
     ("a.json", '[{"a": ', "Expecting value"),
     ("a.csv", "a,b\n", "it has no rows"),
     ("a.csv", 'a\n"x\n', "unexpected end of data"),
+    ("a.csv", "q,a,a\n1,2,3\n", "two columns are called 'a'"),
     ("a.txt", "a", "ends in none of"),
     ("a.parquet", "PAR?", "Parquet"),
 ]
