@@ -145,7 +145,8 @@ class PPOActorConfig(TrainEngineConfig):
         if norm is not None and norm.mean_level == "group" and norm.group_size == 1:
             warnings.warn(
                 "reward_norm.mean_level 'group' with group_size 1 leaves no reward: each one is "
-                "its group's mean; set group_size to the samples of a prompt",
+                "its group's mean; take several samples of a prompt (gconfig.n_samples, which "
+                "group_size follows where no file sets it), or set mean_level to batch",
                 stacklevel=4,
             )
 
