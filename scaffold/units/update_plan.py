@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
 
 from scaffold.edit.entry import Entry
@@ -15,7 +15,14 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import SUPPORT
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import take_snapshot
-from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, read_units, record_path
+from scaffold.units.ledger import (
+    ATTRIBUTES,
+    Unit,
+    base_path,
+    parse_unit,
+    read_units,
+    record_path,
+)
 from scaffold.units.merge import merge
 from scaffold.units.records import records_of, unit_of
 from scaffold.units.registries import RegistryEdits
@@ -94,11 +101,27 @@ class _Merging:
         self.warnings: list[str] = []
         self._gone: list[str] = []
 
+    @cached_property
+    def _others(self) -> set[str]:
+        """The files of all other units, as the units before this one leave them."""
+        found: set[str] = set()
+        for unit in read_units(self.root):
+            record = record_path(unit.kind, unit.name)
+            data = self.planned.get(record)
+            now = unit if data is None else parse_unit(data, record)
+            found |= {file.path for file in now.files if unit.id != self.made.id}
+        return found
+
     def was_there(self, file: RenderedFile) -> bool:
         """Return whether a module is at its place that no unit brought."""
-        is_there = file.role == SUPPORT and (self.root / file.path).is_file()
-        units = chain([self.made], read_units(self.root)) if is_there else ()
-        return is_there and not any(file.path == own.path for unit in units for own in unit.files)
+        if file.role != SUPPORT or not (self.root / file.path).is_file():
+            return False
+        if file.path in {*self._others, *(own.path for own in self.made.files)}:
+            return False
+        if self._now(file.path) != file.data:
+            text = "differs from the module of its template, and stays: no unit brought it"
+            self.warnings.append(f"{file.path} {text}")
+        return True
 
     def update(self, file: RenderedFile) -> None:
         """Merge one rendered file into what is at its place."""
@@ -140,6 +163,8 @@ class _Merging:
             if file.path in wanted:
                 continue
             self._gone.append(file.path)
+            if file.path in self._others:
+                continue  # what two units made goes with the last
             state = file_status(self.root, self.made, file)
             if state == "untouched":
                 data = (self.root / file.path).read_bytes()

@@ -161,7 +161,8 @@ def _with_own_questions(rules: Iterable[Rule]) -> list[Rule]:
             name = question.name
             while folders and asked.setdefault(name, question.example) != question.example:
                 words = re.findall(r"[a-z][a-z0-9]*", folders.pop().partition(".")[0].lower())
-                name = "_".join([*words, name])
+                # A page has given its name already.
+                name = name if name.split("_")[: len(words)] == words else "_".join([*words, name])
             old, new = f"{{{question.name}}}", f"{{{name}}}"
             entry = rule.entry
             entry = replace(

@@ -198,9 +198,12 @@ class SourceView(Follower):
     def _bound_names(self) -> set[str]:
         names = (each for each in self._nodes if isinstance(each, ast.Name))
         found = {each.id for each in names if not isinstance(each.ctx, ast.Load)}
-        for each in self._nodes:
+        # The name of an argument binds nothing, nor does one that is imported as another.
+        binding = (each for each in self._nodes if not isinstance(each, ast.keyword))
+        for each in binding:
             # Definitions, imports, parameters, handlers and patterns.
-            fields = (getattr(each, field, None) for field in ("name", "asname", "arg", "rest"))
+            known = ("asname",) if getattr(each, "asname", None) else ("name", "arg", "rest")
+            fields = (getattr(each, field, None) for field in known)
             found |= {name.partition(".")[0] for name in fields if isinstance(name, str)}
         return found
 

@@ -11,7 +11,7 @@ import pytest
 from scaffold.templating.manifests import builtin_catalogue
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
-from scaffold.units.maintain import uninstall
+from scaffold.units.maintain import eject_template, uninstall
 from scaffold.units.remove import remove_unit
 from scaffold.units.update import Writer, update_units
 
@@ -119,8 +119,39 @@ def test_a_module_that_was_there_before_is_nobodys_to_take_away(tmp_path: Path) 
     assert "src/my_rl/testing.py" not in {each.path for each in report.changes}
     old = copy.read_bytes().replace(b'"""', b'"""Old. ', 1)
     copy.write_bytes(old)
-    update_units(["sums"], ["take=last_line"], options, no_writer)
+    report = update_units(["sums"], ["take=last_line"], options, no_writer)
     assert copy.read_bytes() == old
+    assert [each for each in report.warnings if "src/my_rl/testing.py differs" in each]
+
+
+def test_update_deletes_a_shared_module_with_the_last_unit_that_needs_it(tmp_path: Path) -> None:
+    root = make_project(tmp_path, "areal>=1.0")
+    options = Options(root, with_format=False)
+    for name in ("sums", "more"):
+        add_unit(CATALOGUE.kind("reward"), name, ("exact",), {}, options)
+    copy = root / "src" / "my_rl" / "testing.py"
+    eject_template("reward/exact", options)
+    manifest = root / ".scaffold" / "templates" / "reward" / "exact" / "template.toml"
+    text = manifest.read_text(encoding="utf-8")
+    assert 'support = ["testing"]' in text
+    manifest.write_text(text.replace('support = ["testing"]', "support = []"), encoding="utf-8")
+    update_units(["sums"], [], options, no_writer)
+    assert copy.is_file()
+    update_units(["more"], [], options, no_writer)
+    assert not copy.is_file()
+
+
+def test_update_of_all_units_deletes_a_shared_module_that_none_needs(tmp_path: Path) -> None:
+    root = make_project(tmp_path, "areal>=1.0")
+    options = Options(root, with_format=False)
+    for name in ("sums", "more"):
+        add_unit(CATALOGUE.kind("reward"), name, ("exact",), {}, options)
+    eject_template("reward/exact", options)
+    manifest = root / ".scaffold" / "templates" / "reward" / "exact" / "template.toml"
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('support = ["testing"]', "support = []"), encoding="utf-8")
+    update_units([], [], options, no_writer)
+    assert not (root / "src" / "my_rl" / "testing.py").is_file()
 
 
 def test_the_wheel_has_every_module() -> None:

@@ -542,6 +542,20 @@ def test_how_much_is_the_kind_s_does_not_depend_on_indentation(tmp_path: Path):
     assert file["shared"] == 0.5
 
 
+def test_pages_of_one_name_are_told_apart_by_their_folders(tmp_path: Path):
+    def page(values: tuple[str, ...]) -> str:
+        rows = zip(("one", "two", "tri"), values, strict=True)
+        cells = "".join(f"| `{key}` | {value} |\n" for key, value in rows)
+        return f"# Things\n\n| Thing | Size |\n|---|---|\n{cells}"
+
+    pages = {"docs/big/index.md": ("1", "2", "3"), "docs/index.md": ("s", "m", "l")}
+    texts = {path: page(values) for path, values in pages.items()}
+    root = make(tmp_path, {**things(), **texts})
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    assert sorted(kind.answers) == ["docs_index_value", "index_value"]
+
+
 def test_tables_of_one_name_have_an_answer_each(tmp_path: Path):
     def table(values: tuple[str, ...]) -> str:
         rows = zip(("one", "two", "tri"), values, strict=True)

@@ -181,6 +181,8 @@ def test_a_method_of_self_is_lost_where_no_class_has_it(
     ("text", "is_lost"),
     [
         ("def run():\n    return gone(1)\n", True),
+        ("def run():\n    return call(gone=gone)\n", True),
+        ("from other import gone as here\nhere(gone(1))\n", True),
         ("def run(gone):\n    return gone(1)\n", False),
         ("from other import *\n\n\ndef run():\n    return gone(1)\n", False),
         ("try:\n    gone\nexcept NameError:\n    pass\n", False),
