@@ -59,6 +59,11 @@ Checksums = dict[Key, Checksum]
 """The tensors of one rank, in the order of execution."""
 
 
+def has_checksums(folder: Path) -> bool:
+    """Return whether any process of a recorded run has left checksums."""
+    return any(folder.glob("*.sums.jsonl"))
+
+
 def read_checksums(folder: Path) -> dict[int, Checksums]:
     """Return the tensors of each rank of a recorded run; a job without ranks is rank 0.
 
@@ -160,3 +165,17 @@ def _joined(shards: list[Checksum]) -> Checksum:
         is_partial=any(each.is_partial for each in shards),
         **sums,
     )
+
+
+def key_text(key: Key) -> str:
+    """Return a tensor's place in words."""
+    call = f", call {key.n}" if key.n > 1 else ""
+    part = f" output {key.part}" if key.part else ""
+    what = {
+        "start": "parameter {} at the start",
+        "forward": "{}, forward",
+        "backward": "{}, gradient of its output",
+        "gradient": "gradient of parameter {}",
+        "parameter": "parameter {} behind the step",
+    }[key.phase].format(key.name)
+    return f"{what}{part}{call}, step {key.step}"

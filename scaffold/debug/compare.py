@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.checksums import PHASES, Checksum, Checksums, Key, read_checksums, whole
+from scaffold.debug.checksums import (
+    PHASES,
+    Checksum,
+    Checksums,
+    Key,
+    key_text,
+    read_checksums,
+    whole,
+)
 from scaffold.debug.wording import cut, tensor_text
 from scaffold.errors import RequestError
 from scaffold.report import Report
@@ -139,7 +147,7 @@ def _compare(outcome: Comparison, pair: Pair, phases: frozenset[str], rtol: floa
         alone = [key for key in one if key in known and key not in other]
         outcome.alone += len(alone)
         if alone and not outcome.first_alone:
-            outcome.first_alone = f"{_where(alone[0])} is the first that only {name} has"
+            outcome.first_alone = f"{key_text(alone[0])} is the first that only {name} has"
     for key, left in first.items():
         right = second.get(key)
         if right is None or key not in known:
@@ -201,29 +209,16 @@ def _text(outcome: Comparison, rtol: float) -> str:
     if not outcome.different:
         return f"ok         {told}{rest}\n" + "".join(f"{row}\n" for row in alone)
     first = outcome.different[0]
-    rows = [f"verdict    {_where(first.key)} is the first that differs: {first.why}"]
+    rows = [f"verdict    {key_text(first.key)} is the first that differs: {first.why}"]
     width = max(len(side) for side in first.sides)
     for side, each in zip(first.sides, (first.first, first.second), strict=True):
         rows.append(f"  {side:<{width}}  {_checksum_text(each)}")
     rows += [f"agree      {told}{rest}", *alone]
     following = outcome.different[1:]
-    rows += [f"then       {_where(each.key)}: {each.why}" for each in following[:MAX_SHOWN]]
+    rows += [f"then       {key_text(each.key)}: {each.why}" for each in following[:MAX_SHOWN]]
     more = len(following) - MAX_SHOWN
     rows += [f"then       {more} more"] if more > 0 else []
     return "\n".join(rows) + "\n"
-
-
-def _where(key: Key) -> str:
-    call = f", call {key.n}" if key.n > 1 else ""
-    part = f" output {key.part}" if key.part else ""
-    what = {
-        "start": "parameter {} at the start",
-        "forward": "{}, forward",
-        "backward": "{}, gradient of its output",
-        "gradient": "gradient of parameter {}",
-        "parameter": "parameter {} behind the step",
-    }[key.phase].format(key.name)
-    return f"{what}{part}{call}, step {key.step}"
 
 
 def _checksum_text(each: Checksum) -> str:

@@ -41,6 +41,8 @@ KINDS: dict[str, str] = {
     "memory": "A rank ran out of memory.",
     "stalled": "All ranks reached a call that does not finish.",
     "job": "The job failed, and no rank of it did.",
+    "nan": "A NaN got into gradients or parameters, or came out of the model (`--checksums`).",
+    "replicas": "Ranks with the same gradients began with other weights (`--checksums`).",
     "interrupted": "A person stopped the job.",
 }
 """Every verdict with its meaning."""

@@ -21,12 +21,22 @@ MAX_FRAMES = 8
 MAX_STATE = 60
 
 
-def verdict_text(seen: WatchResult, folder: str) -> str:
+def verdict_text(seen: WatchResult, folder: str, *, with_numbers: bool = False) -> str:
+    """Return the report of a job that was watched.
+
+    Args:
+        folder: Where its record is.
+        with_numbers: Whether modules recorded their numbers, and those were judged.
+    """
     verdict = seen.verdict
     if verdict is None:
         ranks = len(seen.snapshot.job.ranks)
-        words = f"nothing found: the job ended with status 0, and its {ranks} ranks agree"
-        return f"ok         {words if ranks else _NO_RANKS}\nrecord     {folder}\n"
+        words = (
+            f"nothing found: the job ended with status 0, and the calls of its {ranks} ranks agree"
+        )
+        rows = [f"ok         {words if ranks else _NO_RANKS}"]
+        rows += [_WITH_NUMBERS if with_numbers else _WITHOUT_NUMBERS]
+        return "\n".join([*rows, f"record     {folder}", ""])
     return "\n".join([*verdict_rows(seen.snapshot, verdict), f"record     {folder}", ""])
 
 
@@ -43,6 +53,8 @@ def verdict_rows(snapshot: Snapshot, verdict: Verdict) -> list[str]:
     return rows
 
 
+_WITH_NUMBERS = "numbers    no NaN in the end, and replicas began with the same weights"
+_WITHOUT_NUMBERS = "numbers    not looked at; --checksums finds a NaN, and replicas that differ"
 _NO_RANKS = "nothing found: the job ended with status 0; none of its processes joined a group"
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from scaffold.debug.checksums import has_checksums, read_checksums
 from scaffold.debug.memory import memory_json, memory_text, read_memory
+from scaffold.debug.numbers import judge_numbers
 from scaffold.debug.report import report_json, verdict_text
-from scaffold.debug.watch import find_program, watch
+from scaffold.debug.watch import WatchResult, find_program, watch
 from scaffold.errors import RequestError
 from scaffold.report import Report
 
@@ -54,11 +57,24 @@ def run_job(
     place = _record_folder(folder, root)
     options = json.dumps({"checksums": checksums, "steps": steps, "memory": memory})
     seen = watch(argv, root, place, timeout_s, options, quiet=as_json)
-    text, extra = verdict_text(seen, folder or str(place)), report_json(seen, str(place))
+    if checksums:
+        seen = _with_numbers(seen, place)
+    looked = checksums and has_checksums(place)
+    text = verdict_text(seen, folder or str(place), with_numbers=looked)
+    extra = report_json(seen, str(place))
     if memory:
         held = read_memory(place, seen.snapshot.job)
         text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
     return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})
+
+
+def _with_numbers(seen: WatchResult, folder: Path) -> WatchResult:
+    """Judge the numbers too; where ranks parted or failed, a NaN may be why."""
+    verdict = judge_numbers(read_checksums(folder)) if has_checksums(folder) else None
+    if verdict is None or seen.verdict is None:
+        return replace(seen, verdict=seen.verdict or verdict)
+    notes = (*seen.verdict.notes, verdict.text)
+    return replace(seen, verdict=replace(seen.verdict, notes=notes))
 
 
 def _record_folder(name: str | None, root: Path) -> Path:

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import json
 import logging
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -574,7 +575,12 @@ class PPOTrainer(BaseTrainer):
             self.rollout.destroy()
         if self._agent_proxy is not None:
             self._agent_proxy.stop()
-        return super().close(status)
+        try:
+            return super().close(status)
+        finally:
+            # No server is told of a version any more, and the run has its model elsewhere.
+            if self.rollout is not None:
+                shutil.rmtree(self.folder / "weights", ignore_errors=True)
 
 
 def _plain(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,23 @@ def record(folder: Path, how: str, *launcher: str) -> tuple[int, dict[str, Any]]
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("how", "kind", "ranks", "words"),
+    [
+        ("nan", "nan", [1], "Net.head, gradient of its output, step 0; rank 0 had none there"),
+        ("seeds", "replicas", [0, 1], "parameter Net.embed.weight at the start"),
+    ],
+)
+def test_wrong_numbers_of_a_job_that_ends_well_have_a_verdict(
+    how: str, kind: str, ranks: list[int], words: str, tmp_path: Path
+) -> None:
+    status, report = record(tmp_path, how, TORCHRUN, "--nproc-per-node", "2")
+    verdict = report["verdict"]
+    assert (status, verdict["kind"], verdict["ranks"]) == (1, kind, ranks)
+    assert words in verdict["text"]
+
+
+@pytest.mark.heavy
 def test_the_module_that_computes_something_else_is_named(tmp_path: Path) -> None:
     for how in ("plain", "wrong"):
         status, report = record(tmp_path, how)

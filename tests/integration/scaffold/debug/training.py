@@ -1,4 +1,4 @@
-"""A model that is trained for two steps: `training.py [plain|wrong|sharded]`."""
+"""A model that is trained for two steps: `training.py plain|wrong|sharded|nan|seeds|huge`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Wrong(nn.Linear):
 
 
 def build(how: str) -> nn.Module:
-    torch.manual_seed(0)
+    if how in ("nan", "seeds"):
+        dist.init_process_group("gloo")
+    torch.manual_seed(dist.get_rank() if how == "seeds" else 0)
     model = Net()
     if how == "wrong":
         model.down.__class__ = Wrong
@@ -57,7 +59,12 @@ def main(how: str) -> None:
         tokens = torch.randint(0, 100, (4, 8), generator=generator)
         labels = torch.randint(0, 10, (4, 8), generator=generator)
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), labels.flatten())
+        if how == "nan" and dist.get_rank() == 1:
+            loss = loss * float("nan")
         loss.backward()
+        if how in ("nan", "seeds"):
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad)
         optimizer.step()
         optimizer.zero_grad()
     if how == "huge":
