@@ -94,6 +94,8 @@ def test_a_run_over_two_servers_is_that_over_none(
     for server in servers:
         assert server.weight_version == "3"
         assert server._receiver.counts()[way] > 10_000
+    # No server will ask for the newest version any more.
+    assert not (tmp_path / "e/t/weights").exists()
 
 
 def test_subclasses_of_the_trainer_find_its_servers(tmp_path: Path, serve: Serve) -> None:
