@@ -95,7 +95,7 @@ def _differences(first: Document, other: Document) -> Iterator[tuple[int, str]]:
 
 
 def _orphans(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
-    """Yield the references that no text of their skill names by their path."""
+    """Yield the references that no text of their skill names by their path or, as code, stem."""
     texts: dict[str, list[Document]] = defaultdict(list)
     for document in documents:
         if document.kind in ("skill", "reference"):
@@ -115,7 +115,9 @@ def _orphans(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
 def _named(document: Document) -> Iterator[str]:
     words = (found.group() for found in _TOKEN.finditer(document.text))
     links = (unquoted(link.text.partition("#")[0]) for link in document.markdown.links)
-    for each in (*words, *links):
+    # A loader is given the stem alone: "- **`gotchas`**: traps of notebooks".
+    stems = (f"{span.text}.md" for span in document.markdown.codes)
+    for each in (*words, *links, *stems):
         yield re.sub(r"^(?:\.{1,2}/)+", "", each).rstrip(".")
 
 
