@@ -117,7 +117,7 @@ def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.Compl
     """Run pip in a scratch folder, where no file of the tree configures it.
 
     Raises:
-        ScaffoldError: The interpreter has no pip, or it does not end.
+        ScaffoldError: The interpreter has no pip, or that does not end.
     """
     command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
     error = partial(
@@ -133,11 +133,21 @@ def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.Compl
 def run_tool(
     command: list[str], folder: Path, error: Callable[[str], ScaffoldError], **settings: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program that asks an index; the error is what a caller sees where it does not end."""
+    """Run a program that asks an index; the error is what a caller sees where it cannot start.
+
+    Raises:
+        ScaffoldError: It did not end within ``LIMIT_S``.
+    """
     end_like_ctrl_c()
     try:
         return run_text(command, folder, LIMIT_S, **settings)
-    except (OSError, subprocess.TimeoutExpired) as reason:
+    except subprocess.TimeoutExpired as reason:
+        raise ScaffoldError(
+            f"the package index gave no answer within {LIMIT_S} s",
+            code="index_unreachable",
+            hint="try again, or plan with --no-resolve, which asks no index",
+        ) from reason
+    except OSError as reason:
         raise error(f"{command[0]} does not answer: {reason}") from reason
 
 
