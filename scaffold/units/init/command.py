@@ -260,7 +260,6 @@ def _package_of(files: Mapping[str, bytes], home: str) -> str:
     inside = [path for path in sorted(files) if path == home or path.startswith(f"{home}/")]
     modules = [module_of(path, roots) for path in inside if path.endswith(".py")]
     names = [each.partition(".")[0] for each in modules if "." in each]
-    names = [each for each in names if each not in NO_PACKAGES]
     if not names:
         raise TargetError(
             f"{home} is in no package",

@@ -725,3 +725,9 @@ def test_a_package_that_is_called_like_the_unit_is_named_as_such(root: Path):
         "imports   units import packages called like themselves, such as one: install that of a "
         "new unit first",
     ]
+
+
+def test_a_unit_that_is_named_may_be_in_a_package_of_examples(tmp_path: Path):
+    texts = {path.replace("lib/", "examples/", 1): text for path, text in things().items()}
+    init(make(tmp_path, {"lib/__init__.py": "", **texts}), "one")
+    assert find_target(tmp_path).package == "examples"
