@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import shutil
@@ -248,8 +249,8 @@ def test_a_killed_process_leaves_all_or_nothing(case_of: Callable[[str], Case], 
     formatted = [word for word in case.command if word != "--no-format"]
     argv = [sys.executable, "-m", "scaffold", *formatted, "--target"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    took_s = 0.0
-    for number in range(count + 1):  # the first runs to its end, to be measured
+    took_s = 0.0  # of the shortest run that came to its end, the first of which is not killed
+    while seen["killed"] < count:
         with copied(case.base) as root:
             began = time.perf_counter()
             process = subprocess.Popen(
@@ -258,18 +259,19 @@ def test_a_killed_process_leaves_all_or_nothing(case_of: Callable[[str], Case], 
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            if number:
+            if took_s:
                 time.sleep(chance.uniform(0.5, 1.1) * took_s)
                 process.kill()
             process.wait()
-            took_s = took_s or time.perf_counter() - began
-            seen["killed"] += process.returncode == -signal.SIGKILL
+            was_killed = process.returncode == -signal.SIGKILL
+            if not was_killed:
+                took_s = min(took_s or math.inf, time.perf_counter() - began)
+            seen["killed"] += was_killed
             seen["with a journal"] += has_journal(root)
             assert finish(start(root, ["recover"])) == 0
             left = tree(root)
-            assert left in case.allowed, (number, [different(left, each) for each in case.allowed])
+            assert left in case.allowed, [different(left, each) for each in case.allowed]
     print(dict(seen))
-    assert seen["killed"] > 0
 
 
 SKILL = "---\nname: {0}\ndescription: Use when testing.\n---\n\n# {0}\n\nDo it.\n"

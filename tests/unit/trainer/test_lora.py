@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -237,8 +238,20 @@ def test_servers_get_the_adapter_under_a_name_for_each_version(
 
 
 def test_merged_weights_go_to_servers_that_hold_no_adapter(
-    fake: FakeServer, base: Path, trained: Path, tmp_path: Path
+    fake: FakeServer,
+    base: Path,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    close = PPOTrainer.close
+
+    def keep_and_close(trainer: PPOTrainer, *status: str) -> Any:
+        # What was sent is gone after the run.
+        shutil.copytree(tmp_path / "e/t/weights", tmp_path / "sent")
+        return close(trainer, *status)
+
+    monkeypatch.setattr(PPOTrainer, "close", keep_and_close)
     name = "sglang" if isinstance(fake, FakeSGLang) else "vllm"
     argv = grpo(
         tmp_path,
@@ -248,7 +261,7 @@ def test_merged_weights_go_to_servers_that_hold_no_adapter(
         total_train_steps=1,
     )
     run_training(argv)
-    (folder,) = (tmp_path / "e/t/weights").iterdir()
+    (folder,) = (tmp_path / "sent").iterdir()
     sent, whole, plain = (
         logits(AutoModelForCausalLM.from_pretrained(each, dtype=torch.float32))
         for each in (folder, tmp_path / "e/t/model", base)
