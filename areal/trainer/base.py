@@ -8,6 +8,7 @@ import functools
 import gc
 import logging
 import os
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -128,6 +129,8 @@ class BaseTrainer(ABC):
         self.total_steps = self._count_steps(config.total_train_epochs)
         self.step = 0
         self.is_complete = False  # an earlier run did all of it
+        # In the run's folder: what nobody needs after the run.
+        self.transient_folders: tuple[str, ...] = ()
         self.run_id = ""  # of the run that is continued, or a new one
         self.num_sequences = 0
         self._recent: deque[float] = deque(maxlen=MEAN_STEPS)  # of what the run has a goal for
@@ -472,7 +475,11 @@ class BaseTrainer(ABC):
         for engine in self.trained.values():
             engine.destroy()
         if self._lock is not None:
+            # Once, and while the folder is still this run's.
+            for name in self.transient_folders:
+                shutil.rmtree(self.folder / name, ignore_errors=True)
             self._lock.release()
+            self._lock = None
         gc.unfreeze()
 
     def __enter__(self) -> Self:

@@ -7,7 +7,6 @@ import inspect
 import itertools
 import json
 import logging
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -67,6 +66,8 @@ NUM_SAMPLES = 2
 CRITIC_FOLDER = "critic"
 # In the run's folder: where an outside program reaches the proxy, in online mode.
 BASE_URL_FILE = "openai_base_url"
+# And where servers find new weights.
+WEIGHTS_FOLDER = "weights"
 
 
 class PPOTrainer(BaseTrainer):
@@ -89,6 +90,8 @@ class PPOTrainer(BaseTrainer):
             # The outside program has the tasks; a row is only a session.
             train_dataset = [{"row": i} for i in range(config.train_dataset.batch_size)]
         super().__init__(config, train_dataset, valid_dataset)
+        # At the end no server is told of a version any more, and the model is elsewhere.
+        self.transient_folders = (WEIGHTS_FOLDER,)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
         self.ref = self._make_reference()
@@ -436,7 +439,7 @@ class PPOTrainer(BaseTrainer):
         rollout = self.config.rollout
         meta = WeightUpdateMeta(
             type=mode,
-            path=str(self.folder / "weights" / "weight_update"),
+            path=str(self.folder / WEIGHTS_FOLDER / "weight_update"),
             use_lora=rollout.use_lora,
             lora_name=self.config.gconfig.lora_name,
             base_model_name=self.config.actor.path,
@@ -575,12 +578,7 @@ class PPOTrainer(BaseTrainer):
             self.rollout.destroy()
         if self._agent_proxy is not None:
             self._agent_proxy.stop()
-        try:
-            return super().close(status)
-        finally:
-            # No server is told of a version any more, and the run has its model elsewhere.
-            if self.rollout is not None:
-                shutil.rmtree(self.folder / "weights", ignore_errors=True)
+        return super().close(status)
 
 
 def _plain(info: Mapping[str, Any]) -> dict[str, Any]:

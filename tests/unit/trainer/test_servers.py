@@ -108,6 +108,18 @@ def test_subclasses_of_the_trainer_find_its_servers(tmp_path: Path, serve: Serve
     assert sorted(urls) == sorted(server.url for server in servers)
 
 
+def test_only_the_run_that_has_the_folder_removes_what_servers_loaded(tmp_path: Path) -> None:
+    config, _ = load_expr_config(["--config", str(rl_yaml(tmp_path))], GRPOConfig)
+    folder = tmp_path / "e/t/weights"
+    with PPOTrainer(config) as trainer:
+        trainer.train()
+        folder.mkdir()
+    assert not folder.exists()
+    folder.mkdir()  # of a run that follows
+    trainer.close()
+    assert folder.exists()
+
+
 def test_served_log_probabilities_have_the_temperature(tmp_path: Path, serve: Serve) -> None:
     path = rl_yaml(tmp_path, total_train_steps=1)
     serve(path)
