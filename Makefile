@@ -19,9 +19,8 @@ COMPILE := $(BIN)/python -m compileall -q
 # The tests that pytest has rewritten are kept as bytecode, as each process would rewrite them again.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # What starts no process and imports no torch, and waits for no disk.
-FAST := tests/unit/scaffold tests/unit/reward tests/conformance \
-  $(foreach room,archon runners transaction,--ignore tests/unit/scaffold/$(room)) \
-  --ignore tests/conformance/test_archon_models.py --ignore tests/conformance/test_schedulers.py
+FAST := tests/unit/scaffold tests/unit/reward \
+  $(foreach room,archon deps runners transaction vcs verify,--ignore tests/unit/scaffold/$(room))
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help
