@@ -19,8 +19,8 @@ COMPILE := $(BIN)/python -m compileall -q
 # The tests that pytest has rewritten are kept as bytecode, as each process would rewrite them again.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # What starts no process and imports no torch, and waits for no disk.
-FAST := tests/unit/scaffold tests/unit/reward \
-  $(foreach room,archon deps runners transaction vcs verify,--ignore tests/unit/scaffold/$(room))
+FAST := tests/unit/scaffold tests/unit/reward $(foreach part,archon deps runners transaction vcs \
+  verify analysis/test_process.py units/test_any_code.py,--ignore tests/unit/scaffold/$(part))
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help
@@ -59,7 +59,7 @@ test: venv ## Run every kind of check at reduced counts
 	@$(COMPILE) scaffold areal
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-fast: venv ## Run the unit tests that need neither torch nor processes, in less than a minute
+test-fast: venv ## Run the unit tests that need neither torch nor processes, in about a minute
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(FAST)
 
 test-heavy: venv ## Run what make test leaves out: whole commands and jobs in processes of their own
